@@ -23,6 +23,9 @@
 #include <linux/rbtree.h>
 #include <linux/interval_tree.h>
 #include <linux/atomic.h>
+#include <linux/mmu_notifier.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <drm/drm_device.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_file.h>
@@ -57,6 +60,10 @@ struct sim_node_desc {
 	u32 heap_type;		/* 0 system (CPU), 1 public, 2 private VRAM */
 	u64 mem_bytes;		/* size printed for the bank */
 	u32 family;		/* DEV_INFO.family: 141 AI, 130 VI, 143 NV ... decides the SDMA count encoding */
+	/* read by topology.c alone */
+	u32 cpu_core_id_base, simd_id_base, max_engine_clk_fcompute, max_engine_clk_ccompute;
+	u32 mem_width, mem_clk_max;	/* bits, MHz */
+	u32 l1_kb, l2_kb, l3_kb, cu_per_icache;	/* what the generated cache entries say */
 	u32 num_links;
 	struct sim_link_desc links[SIM_MAX_LINKS];
 };
@@ -70,6 +77,9 @@ struct sim_system {
 	bool evict_every_info;	/* PROCESS_INFO evicts again while paused (6.1 and 7.2 as read) */
 	bool check_queue_buffers; /* 6.12 and later */
 	u32 doorbell_slice;	/* bytes per process, 8192 from gfx9 on */
+	bool reverse_minors;	/* sim_drm_init() makes the DRM devices from the last GPU to the first */
+	bool p2p_links;		/* topology.c derives p2p_links/ */
+	u32 generation_id;
 };
 extern struct sim_system sim_sys;
 
@@ -90,6 +100,10 @@ struct sim_gpu {
 	atomic64_t cnt_userptr, cnt_import, cnt_submit, cnt_copied_bytes, cnt_copies;
 	atomic64_t cnt_fault_unmapped, cnt_fault_overrun, cnt_evictions, cnt_queues_running, cnt_packets;
 	atomic64_t cnt_gtt_bytes, cnt_gtt_peak;	/* GTT allocated through render files with GEM_CREATE: now, peak */
+	/* private to the DRM half */
+	atomic64_t gtt_used;		/* all GTT of this GPU, KFD's included */
+	struct workqueue_struct *lane;	/* the one copy engine, in order */
+	wait_queue_head_t idle;		/* woken when a job ends */
 };
 #define drm_to_gpu(d) container_of(d, struct sim_gpu, drm)
 
@@ -128,11 +142,15 @@ struct sim_bo {
 	bool userptr, populated;
 	struct mm_struct *mm;		/* mmgrab'ed */
 	unsigned long user_addr;
-	bool user_write;
+	bool user_write, anon_only;
+	bool stale;			/* the range was unmapped or remapped since the pages were taken: taken anew by sim_bo_populate() */
+	struct mmu_interval_notifier notifier;
 	/* a wrapper made for a dma-buf of another simulated GPU: shares `pages` with it */
 	struct sim_bo *origin;		/* referenced */
+	struct dma_buf *import_buf;	/* the wrapper keeps it open */
+	atomic_t busy;			/* submissions that list it and have not ended */
 	u64 metadata_flags, tiling; u32 metadata_size; u8 metadata[256];
-	bool kfd_owned;			/* made by KFD: holds one GEM-handle count of KFD's own */
+	u32 kfd_owned;			/* GEM-handle counts of KFD's own, see sim_bo_kfd_own() */
 	void *file_gtt_account;		/* drm file private charged in cnt_gtt_bytes, or NULL */
 };
 #define gem_to_sim_bo(o) container_of(o, struct sim_bo, base)
@@ -146,6 +164,10 @@ int sim_bo_populate(struct sim_bo *bo);		/* pin user pages (mm must be alive); 0
 void sim_bo_unpopulate(struct sim_bo *bo);
 static inline struct sim_bo *sim_bo_get(struct sim_bo *bo) { drm_gem_object_get(&bo->base); return bo; }
 static inline void sim_bo_put(struct sim_bo *bo) { if (bo) drm_gem_object_put(&bo->base); }
+/* Since 6.7 KFD holds a GEM handle of its own for each of its BOs, which is why a BO has one dma-buf (one inode) for its
+ * whole life. Call own once per KFD allocation or import of a BO, disown before the matching sim_bo_put(). */
+void sim_bo_kfd_own(struct sim_bo *bo);
+void sim_bo_kfd_disown(struct sim_bo *bo);
 int sim_bo_mmap_offset(struct sim_bo *bo, u64 *offset);	/* fake offset on the render node */
 /* A new dma-buf; one per BO, whoever exports. `writable` decides the file mode. */
 struct dma_buf *sim_bo_export(struct sim_bo *bo, bool writable);
@@ -163,6 +185,7 @@ int sim_bo_fill(struct sim_bo *bo, u8 byte);
 #define SIM_VM_R 1
 #define SIM_VM_W 2
 #define SIM_VM_X 4
+#define SIM_VM_GEM 0x100		/* made by GEM_VA: goes when the file closes its handle of the BO; KFD's mappings stay */
 
 struct sim_vm {
 	struct kref ref;
@@ -171,6 +194,8 @@ struct sim_vm {
 	struct rb_root_cached maps;	/* of struct sim_mapping */
 	bool compute;			/* bound to a KFD process */
 	u32 pasid;			/* printed in fdinfo as "pasid:\t%u"; KFD overwrites it with the process's */
+	u32 own_pasid;			/* the one that the open gave it */
+	atomic_t jobs;			/* submissions not yet executed; gpu->idle is woken */
 };
 
 struct sim_mapping {
@@ -201,6 +226,9 @@ struct sim_mapping *sim_vm_find(struct sim_vm *vm, u64 va);
  * cnt_fault_overrun for an access that runs from one mapping into the next. */
 int sim_vm_read(struct sim_vm *vm, u64 va, void *dst, u64 len);
 int sim_vm_write(struct sim_vm *vm, u64 va, const void *src, u64 len);
+int sim_vm_copy(struct sim_vm *vm, u64 dst, u64 src, u64 len);
+int sim_vm_fill32(struct sim_vm *vm, u64 va, u32 value, u64 len);
+int sim_vm_add64(struct sim_vm *vm, u64 va, u64 value);	/* atomic; va 8-byte aligned */
 
 /* ------------------------------------------------------------------ faults and counters (fault.c, debugfs.c) */
 
