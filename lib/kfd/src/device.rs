@@ -1,0 +1,61 @@
+//! Device numbers.
+
+use std::fmt;
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, fstat, major, makedev, minor};
+use rustix::io::Errno;
+
+/// Major number of all DRM devices.
+pub(crate) const DRM_MAJOR: u32 = 226;
+/// Lowest minor number of a render node; below lie the primary nodes.
+pub(crate) const FIRST_RENDER_MINOR: u32 = 128;
+
+/// The number of a character device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceNumber {
+    /// Says which driver.
+    pub major: u32,
+    /// Says which device of the driver.
+    pub minor: u32,
+}
+
+impl DeviceNumber {
+    /// Splits a `dev_t` as `stat` reports it.
+    #[must_use]
+    pub fn from_raw(raw: u64) -> Self {
+        Self {
+            major: major(raw),
+            minor: minor(raw),
+        }
+    }
+
+    /// The `dev_t`.
+    #[must_use]
+    pub fn raw(self) -> u64 {
+        makedev(self.major, self.minor)
+    }
+
+    /// The number of an open file, or `None` when it is no character device. Sends nothing to the
+    /// device, so it is safe on files of any driver.
+    ///
+    /// # Errors
+    /// The errno of `fstat`.
+    pub fn of(fd: impl AsFd) -> Result<Option<Self>, Errno> {
+        let stat = fstat(fd)?;
+        let character = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+        Ok(character.then(|| Self::from_raw(stat.st_rdev)))
+    }
+
+    /// Is this a render node of some DRM driver (not necessarily amdgpu)?
+    #[must_use]
+    pub fn is_render_node(self) -> bool {
+        self.major == DRM_MAJOR && self.minor >= FIRST_RENDER_MINOR
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
