@@ -1,3 +1,71 @@
-//! (being written)
+//! End-to-end tests that run inside the virtual machine: real CRIU, our plugin, simulated GPUs.
+//!
+//! `scenarios list` names the cases, `scenarios run [NAME…]` runs those whose names begin with one of the
+//! arguments (all without), one line each as it ends, and a closing line `N passed, N failed, N skipped`.
+//! A case gets a freshly loaded simulator and an empty folder, and may leave nothing behind.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test program: a failed unwrap fails the case that it is in"
+)]
 
-fn main() {}
+mod case;
+mod cases;
+mod criu;
+mod image_files;
+mod proc;
+mod run;
+mod sim;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Runs the end-to-end cases.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Names of all cases for this CRIU.
+    List,
+    /// Runs cases.
+    Run {
+        /// Beginnings of names; none = all.
+        names: Vec<String>,
+        /// Beginnings of names to be left out.
+        #[arg(long)]
+        skip: Vec<String>,
+        /// Keep the folder and print the logs of passing cases too.
+        #[arg(long)]
+        verbose: bool,
+    },
+    /// Measures; prints one JSON object a line.
+    Bench {
+        /// `staging` or `registrations`.
+        name: String,
+        /// Arguments of the benchmark.
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().verb {
+        Verb::List => run::list(),
+        Verb::Run { names, skip, verbose } => run::run(&names, &skip, verbose),
+        Verb::Bench { name, args } => cases::bench::run(&name, &args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("scenarios: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

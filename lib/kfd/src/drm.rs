@@ -24,6 +24,7 @@ pub use info::{DevInfo, Family};
 pub use mapping::Mapping;
 pub use va::VaAccess;
 
+use crate::kfd::Access;
 use crate::device::DeviceNumber;
 use crate::ioctl::{address_mut, call};
 use crate::{FoundDevice, KfdError};
@@ -45,6 +46,14 @@ impl RenderNode {
     /// [`KfdError::Path`] with the errno of the open; [`KfdError::WrongDevice`] when the path is no
     /// render node (it is then not opened at all); [`KfdError::WrongDriver`].
     pub fn open(path: &Path) -> Result<Self, KfdError> {
+        Self::open_as(path, Access::ReadWrite)
+    }
+
+    /// As [`RenderNode::open`], with the access that is asked for.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_as(path: &Path, access: Access) -> Result<Self, KfdError> {
         let failed = |errno| KfdError::Path {
             path: path.to_owned(),
             errno,
@@ -53,7 +62,7 @@ impl RenderNode {
         let character = rustix::fs::FileType::from_raw_mode(stat.st_mode)
             == rustix::fs::FileType::CharacterDevice;
         render_minor(character.then(|| DeviceNumber::from_raw(stat.st_rdev)))?;
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
         Self::from_fd(fd)
     }

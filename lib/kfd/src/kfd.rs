@@ -27,7 +27,7 @@ pub const INTERFACE_MAJOR: u32 = 1;
 /// Lowest minor version that can dump: 1.8 brought SDMA copies of GTT objects.
 pub const INTERFACE_MINOR_MIN: u32 = 8;
 
-/// How `/dev/kfd` is opened.
+/// How a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
     /// As ROCm opens it.
@@ -35,6 +35,21 @@ pub enum Access {
     ReadWrite,
     /// Enough for every ioctl, not for mappings that are written to.
     ReadOnly,
+}
+
+impl Access {
+    /// The access of a file with these status flags (`F_GETFL`).
+    #[must_use]
+    pub fn of_flags(flags: OFlags) -> Self {
+        if flags & OFlags::ACCMODE == OFlags::RDONLY { Self::ReadOnly } else { Self::ReadWrite }
+    }
+
+    pub(crate) fn flags(self) -> OFlags {
+        match self {
+            Self::ReadWrite => OFlags::RDWR,
+            Self::ReadOnly => OFlags::RDONLY,
+        }
+    }
 }
 
 /// An open `/dev/kfd`.
@@ -64,11 +79,7 @@ impl Kfd {
                 wanted: "/dev/kfd",
             });
         }
-        let how = match access {
-            Access::ReadWrite => OFlags::RDWR,
-            Access::ReadOnly => OFlags::RDONLY,
-        };
-        let fd = rustix::fs::open(path, how | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+        let fd = rustix::fs::open(path, access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
             .map_err(failed)?;
         Ok(Self { fd })
     }

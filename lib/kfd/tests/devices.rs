@@ -1,5 +1,7 @@
 //! What can be checked without a GPU: which files are refused, and how, and the readers of sysfs.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;

@@ -1,0 +1,144 @@
+//! Runs the cases one after another.
+
+use std::fs;
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::case::{BIN, Case, Lab, SHARED_BIN};
+use crate::cases;
+use crate::criu::Criu;
+use crate::proc;
+
+/// Prints the names of the cases for the CRIU of this machine.
+pub(crate) fn list() -> Result<bool> {
+    prepare()?;
+    let criu = Criu::install()?;
+    for case in cases::all().iter().filter(|case| case.on.includes(criu.version)) {
+        println!("{}", case.name);
+    }
+    Ok(true)
+}
+
+/// Runs the chosen cases. True when none failed.
+pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bool> {
+    prepare()?;
+    let criu = Criu::install()?;
+    let begins = |case: &Case, list: &[String]| list.iter().any(|name| case.name.starts_with(name));
+    let chosen: Vec<_> = cases::all()
+        .into_iter()
+        .filter(|case| (names.is_empty() || begins(case, names)) && !begins(case, skip))
+        .collect();
+    if chosen.is_empty() {
+        bail!("no case has such a name");
+    }
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for case in chosen {
+        if !case.on.includes(criu.version) {
+            skipped += 1;
+            continue;
+        }
+        say(&format!("run {}", case.name));
+        let begun = Instant::now();
+        let result = run_one(&case, &criu);
+        let took = begun.elapsed().as_secs_f32();
+        match result {
+            Ok(()) => {
+                passed += 1;
+                say(&format!("ok {} ({took:.1} s)", case.name));
+                if verbose {
+                    say(&kernel_log());
+                }
+            }
+            Err(error) => {
+                failed += 1;
+                say(&format!("not ok {} ({took:.1} s): {error:#}", case.name));
+                say(&kernel_log());
+            }
+        }
+    }
+    say(&format!("{passed} passed, {failed} failed, {skipped} skipped"));
+    Ok(failed == 0)
+}
+
+fn run_one(case: &Case, criu: &Criu) -> Result<()> {
+    let root = Path::new("/run/rocferry/case");
+    let before = kernel_warnings();
+    let mut lab = Lab::new(root, criu.clone())?;
+    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut lab)))
+        .unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            bail!("panic: {}", text.unwrap_or_default())
+        });
+    // Nothing of the case may go on: its processes hold the simulator.
+    let left = leftovers();
+    let unloaded = lab.sim.unload();
+    result?;
+    if !left.is_empty() {
+        bail!("processes were left behind: {left:?}");
+    }
+    unloaded?;
+    let after = kernel_warnings();
+    if after.len() > before.len() {
+        bail!("the kernel warned: {:?}", &after[before.len()..]);
+    }
+    Ok(())
+}
+
+/// Kills what is left of a case and says what it was.
+fn leftovers() -> Vec<String> {
+    let ours = |command: &str| command.contains("rocferry/bin/") || command.starts_with("criu ");
+    let mut found = Vec::new();
+    for (pid, command) in proc::all().unwrap_or_default() {
+        if ours(&command) && !command.contains("scenarios") && proc::is_alive(pid) {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            found.push(command);
+        }
+    }
+    found
+}
+
+/// The share is no place for executables that CRIU must find again: copies on tmpfs.
+fn prepare() -> Result<()> {
+    fs::create_dir_all(BIN)?;
+    for entry in fs::read_dir(SHARED_BIN).with_context(|| format!("no {SHARED_BIN}"))? {
+        let entry = entry?;
+        let to = Path::new(BIN).join(entry.file_name());
+        if entry.file_type()?.is_file() && !same_size(&entry.path(), &to) {
+            let _ = fs::remove_file(&to);
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    for module in ["drm", "tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "netlink_diag", "af_packet_diag"] {
+        let _ = Command::new("modprobe").arg(module).output();
+    }
+    Ok(())
+}
+
+fn same_size(a: &Path, b: &Path) -> bool {
+    let stamp = |path: &Path| fs::metadata(path).map(|meta| (meta.len(), meta.modified().ok()));
+    matches!((stamp(a), stamp(b)), (Ok(a), Ok(b)) if a.0 == b.0 && a.1 <= b.1)
+}
+
+fn kernel_warnings() -> Vec<String> {
+    let bad = ["WARNING:", "BUG:", "Oops", "kfd-sim: warning", "would oops"];
+    kernel_log()
+        .lines()
+        .filter(|line| bad.iter().any(|word| line.contains(word)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn kernel_log() -> String {
+    Command::new("dmesg").output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+/// One line, at once.
+fn say(line: &str) {
+    println!("{line}");
+    let _ = std::io::stdout().flush();
+}

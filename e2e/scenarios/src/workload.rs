@@ -1,0 +1,177 @@
+//! The GPU process that is dumped and restored (`e2e/workload`).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::case::BIN;
+use crate::proc;
+
+/// A running workload. Killed when dropped.
+pub(crate) struct Workload {
+    /// Its pid.
+    pub(crate) pid: i32,
+    state: PathBuf,
+}
+
+impl Workload {
+    /// Starts it in a session of its own, without a terminal, and waits until it is ready.
+    pub(crate) fn start(state: &Path, args: &[&str]) -> Result<Self> {
+        Self::start_under(state, &[], args)
+    }
+
+    /// As [`Self::start`], run by another program (`unshare …`, a shell that changes the cgroup, …).
+    pub(crate) fn start_under(state: &Path, wrapper: &[&str], args: &[&str]) -> Result<Self> {
+        let log = fs::File::create(state.with_extension("log"))?;
+        let program = format!("{BIN}/workload");
+        let mut words = vec!["setsid"];
+        words.extend(wrapper);
+        words.push(&program);
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .arg("--state")
+            .arg(state)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .current_dir("/")
+            .spawn()
+            .context("cannot start the workload")?;
+        proc::reap_later(child);
+        let begun = Instant::now();
+        loop {
+            let values = read_state(state).unwrap_or_default();
+            match values.get("phase").map(String::as_str) {
+                Some("ready") => {
+                    let pid = proc::host_pid(&values, state)?;
+                    return Ok(Self { pid, state: state.to_owned() });
+                }
+                Some("failed") => bail!("the workload failed to start: {}", log_tail(state)),
+                _ => {}
+            }
+            ensure!(
+                begun.elapsed() < Duration::from_secs(120),
+                "the workload is not ready after 120 s: {}",
+                log_tail(state)
+            );
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A workload that CRIU has restored: same state file, the pid that it has now.
+    pub(crate) fn restored(&self, pid: i32) -> Self {
+        Self { pid, state: self.state.clone() }
+    }
+
+    /// Values of the state file now.
+    pub(crate) fn values(&self) -> Result<HashMap<String, String>> {
+        read_state(&self.state)
+    }
+
+    /// A number of the state file.
+    pub(crate) fn number(&self, name: &str) -> Result<u64> {
+        let values = self.values()?;
+        let text = values.get(name).with_context(|| format!("no {name} in the state file"))?;
+        text.parse().with_context(|| format!("{name} is {text:?}"))
+    }
+
+    /// Is the process there, and not a zombie?
+    pub(crate) fn is_alive(&self) -> bool {
+        proc::is_alive(self.pid)
+    }
+
+    /// Full proof of everything it holds: bytes, handles, events, queues, mappings, descriptors.
+    pub(crate) fn prove(&self) -> Result<()> {
+        let verdict = self.state.with_extension("state.verify");
+        let verdict = if fs::exists(&verdict)? { verdict } else { append(&self.state, ".verify") };
+        let _ = fs::remove_file(&verdict);
+        signal(self.pid, Signal::USR1)?;
+        let begun = Instant::now();
+        loop {
+            if let Ok(text) = fs::read_to_string(&verdict) {
+                let mut lines = text.lines();
+                return match lines.next() {
+                    Some("ok") => Ok(()),
+                    _ => bail!("the proof failed:\n{text}"),
+                };
+            }
+            ensure!(self.is_alive(), "the workload died during its proof: {}", log_tail(&self.state));
+            ensure!(begun.elapsed() < Duration::from_secs(240), "no verdict after 240 s");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Does it go on: iterations and packets of its queues both advance?
+    pub(crate) fn advances(&self) -> Result<()> {
+        let begun = Instant::now();
+        let (iterations, packets) = (self.number("iterations")?, self.number("packets_done")?);
+        loop {
+            let now = (self.number("iterations")?, self.number("packets_done")?);
+            if now.0 > iterations && now.1 > packets {
+                return Ok(());
+            }
+            ensure!(self.is_alive(), "the workload died: {}", log_tail(&self.state));
+            ensure!(
+                begun.elapsed() < Duration::from_secs(20),
+                "no progress in 20 s: iterations {iterations} -> {}, packets {packets} -> {}",
+                now.0,
+                now.1
+            );
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends it in good order: it frees everything through ioctls and says whether all of them worked.
+    pub(crate) fn finish(self) -> Result<()> {
+        signal(self.pid, Signal::TERM)?;
+        let begun = Instant::now();
+        while self.is_alive() {
+            ensure!(begun.elapsed() < Duration::from_secs(60), "the workload does not end");
+            sleep(Duration::from_millis(20));
+        }
+        let values = self.values()?;
+        match values.get("phase").map(String::as_str) {
+            Some("done") => Ok(()),
+            other => bail!("the workload ended in phase {other:?}: {}", log_tail(&self.state)),
+        }
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            let _ = signal(self.pid, Signal::KILL);
+            proc::wait_gone(self.pid, Duration::from_secs(10));
+        }
+    }
+}
+
+fn append(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn read_state(path: &Path) -> Result<HashMap<String, String>> {
+    let text = fs::read_to_string(path)?;
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+}
+
+fn log_tail(state: &Path) -> String {
+    let text = fs::read_to_string(state.with_extension("log")).unwrap_or_default();
+    let lines: Vec<_> = text.lines().rev().take(8).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}
+
+fn signal(pid: i32, signal: Signal) -> Result<()> {
+    let pid = Pid::from_raw(pid).context("no pid")?;
+    kill_process(pid, signal).with_context(|| format!("cannot signal {}", pid.as_raw_nonzero()))
+}

@@ -1,0 +1,203 @@
+//! The dump of one tree, across all its hooks.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rocferry_kfd::kfd::{Access, INTERFACE_MAJOR, INTERFACE_MINOR_MIN};
+use rocferry_kfd::{DeviceNumber, Kfd};
+use rocferry_topology::RenderMinor;
+
+use super::process::PausedProcess;
+use super::{contents, gem, images, mappings};
+use crate::config::Config;
+use crate::device::{Device, Devices, KFD_PATH};
+use crate::error::DumpError;
+use crate::host::{Host, log_at};
+use crate::outcome::Outcome;
+use crate::tracee::{Tracee, Tracees, restores_shared_file};
+
+/// Everything a dump knows between hooks. Made in `init`, ended by [`Self::finish`] in `exit`.
+#[derive(Debug)]
+pub struct DumpSession {
+    config: Config,
+    devices: Option<Devices>,
+    tracees: Option<Tracees>,
+    processes: Vec<PausedProcess>,
+}
+
+impl DumpSession {
+    /// A dump that has seen nothing yet. Reads nothing: most dumps have no GPU in them.
+    pub fn new(config: Config) -> Self {
+        Self { config, devices: None, tracees: None, processes: Vec::new() }
+    }
+
+    /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)?
+    pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> bool {
+        let ours = self.devices().classify(DeviceNumber::from_raw(rdev)).is_some();
+        if ours {
+            host.claim_inventory();
+        }
+        ours
+    }
+
+    /// Dumps an open file if it is a GPU's (`DUMP_EXT_FILE`). `id` is CRIU's id of the file.
+    ///
+    /// The first GPU file of a process pauses the process and takes its checkpoint; its first `/dev/kfd`
+    /// file saves all contents.
+    pub fn dump_file(
+        &mut self,
+        host: &dyn Host,
+        file: BorrowedFd<'_>,
+        id: u32,
+    ) -> Outcome<(), DumpError> {
+        let stat = match rustix::fs::fstat(file) {
+            Ok(stat) => stat,
+            Err(errno) => return Outcome::Failed(system(format!("open file {id}"))(errno.into())),
+        };
+        let device = self.devices().classify(DeviceNumber::from_raw(stat.st_rdev));
+        match device {
+            Some(device) => {
+                host.claim_inventory();
+                self.dump_device(host, file, id, device).map_or_else(Outcome::Failed, Outcome::from_shown)
+            }
+            None => match gem::foreign_dma_buf(file, id, self.devices()) {
+                Ok(()) => Outcome::NotMine,
+                Err(error) => Outcome::Failed(error),
+            },
+        }
+    }
+
+    /// Resumes the queues of every paused process, whatever has happened (`exit`).
+    ///
+    /// CRIU calls this on success and on failure, while the tasks are still stopped and traced. All are
+    /// tried; an UNPAUSE that fails can only be reported.
+    pub fn finish(self, host: &dyn Host) {
+        for process in self.processes {
+            process.unpause(host);
+        }
+    }
+
+    fn devices(&mut self) -> &Devices {
+        self.devices.get_or_insert_with(Devices::read)
+    }
+
+    fn dump_device(
+        &mut self,
+        host: &dyn Host,
+        file: BorrowedFd<'_>,
+        id: u32,
+        device: Device,
+    ) -> Result<Shown, DumpError> {
+        let devices = self.devices.get_or_insert_with(Devices::read);
+        let tracees = match self.tracees.take() {
+            Some(tracees) => tracees,
+            None => Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?,
+        };
+        let tracees = self.tracees.insert(tracees);
+        let holders = tracees.holders(file, device);
+        let Some(owner) = tracees.owner(&holders) else {
+            return no_owner(host, &holders, device, id);
+        };
+        if let Some(first) = restores_shared_file(&holders)
+            && first.pid != owner.pid
+        {
+            return Err(DumpError::SharedWithLowerPid { owner: owner.ns_pid, other: first.ns_pid });
+        }
+        let place = match self.processes.iter().position(|known| known.pid() == owner.pid) {
+            Some(place) => place,
+            None => {
+                if self.processes.iter().any(|known| known.ns_pid() == owner.ns_pid) {
+                    return Err(DumpError::SamePid { ns_pid: owner.ns_pid });
+                }
+                check_version(host)?;
+                // Registered before anything else can fail: from here on `finish` has to resume it.
+                self.processes.push(PausedProcess::pause(host, owner, tracees)?);
+                let place = self.processes.len() - 1;
+                let process = &mut self.processes[place];
+                process.checkpoint(host, owner, devices)?;
+                mappings::check_other_tasks(tracees, devices)?;
+                process.mappings = mappings::of_process(process, devices)?;
+                place
+            }
+        };
+        let process = &mut self.processes[place];
+        match device {
+            Device::Kfd => match process.kfd_file {
+                None => {
+                    process.kfd_file = Some(id);
+                    contents::save(host, process, &self.config, devices)?;
+                    images::write_kfd(host, process, id, file, devices)?;
+                }
+                Some(first) => images::write_kfd_alias(host, process, id, first, file)?,
+            },
+            Device::Render(minor) => {
+                gem::refuse_objects(file, id, minor)?;
+                images::write_render(host, process, id, minor, file, owner, devices)?;
+            }
+        }
+        log_at!(host, Debug, "File {id} ({device:?}, descriptor {}) is saved", file.as_raw_fd());
+        Ok(Shown::Saved)
+    }
+}
+
+/// What became of a GPU file that CRIU showed.
+enum Shown {
+    Saved,
+    /// Refused with a line in the log; another plugin may still take it.
+    Refused,
+}
+
+impl<E> Outcome<(), E> {
+    fn from_shown(shown: Shown) -> Self {
+        match shown {
+            Shown::Saved => Self::Done(()),
+            Shown::Refused => Self::NotMine,
+        }
+    }
+}
+
+/// A file whose holders KFD does not know: a process that uses a render node alone, or a dead opener.
+fn no_owner(
+    host: &dyn Host,
+    holders: &[&Tracee],
+    device: Device,
+    id: u32,
+) -> Result<Shown, DumpError> {
+    if let (Device::Render(minor), Some(holder)) = (device, holders.first()) {
+        log_at!(
+            host,
+            Error,
+            "File {id} is {} of process {}, which has no KFD context: processes that use a render node \
+             without /dev/kfd cannot be restored yet",
+            node_name(minor),
+            holder.pid.as_raw_nonzero()
+        );
+        return Ok(Shown::Refused);
+    }
+    let file = match device {
+        Device::Kfd => "/dev/kfd".to_owned(),
+        Device::Render(minor) => node_name(minor),
+    };
+    Err(DumpError::NoOwner { id, file })
+}
+
+/// `CRIU_OP` came with 1.7, copies of GTT BOs by SDMA with 1.8.
+fn check_version(host: &dyn Host) -> Result<(), DumpError> {
+    let version = Kfd::open(KFD_PATH.as_ref(), Access::ReadOnly)
+        .and_then(|kfd| kfd.version())
+        .map_err(|source| DumpError::Kfd { pid: 0, source })?;
+    log_at!(host, Debug, "KFD interface {}.{}", version.major, version.minor);
+    if version.major == INTERFACE_MAJOR && version.minor >= INTERFACE_MINOR_MIN {
+        return Ok(());
+    }
+    Err(DumpError::KfdTooOld { major: version.major, minor: version.minor })
+}
+
+/// A render node's usual name, for messages.
+pub(super) fn node_name(minor: RenderMinor) -> String {
+    format!("renderD{}", minor.0)
+}
+
+/// An error of the system, with what was read.
+pub(super) fn system(what: String) -> impl FnOnce(std::io::Error) -> DumpError {
+    move |source| DumpError::System { what, source }
+}

@@ -1,0 +1,280 @@
+//! The restore of one tree: in CRIU (`begin`, `resume`, `finish`) and, after the forks, in each task.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rocferry_image::{FileKind, FileRecord, ImageDir, KfdImage, RenderImage, TaskRecord, names};
+use rocferry_kfd::kfd::Access;
+use rocferry_kfd::{Kfd, RenderNode, render_node_path};
+use rocferry_topology::{SYSFS_ROOT, System};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+use super::board::{TaskBoard, TaskSlot, TaskStage};
+use super::mappings::{self, VmaAnswer};
+use super::result::Results;
+use super::task::RestoredTask;
+use super::predecessor;
+use crate::config::Config;
+use crate::device::KFD_PATH;
+use crate::error::RestoreError;
+use crate::host::{Host, log_at};
+use crate::outcome::Outcome;
+
+/// What this process has done about the GPU state of the task that it is.
+#[derive(Debug, Default)]
+enum ThisTask {
+    /// No GPU file met so far.
+    #[default]
+    Untouched,
+    /// Restored.
+    Restored(Box<RestoredTask>),
+    /// An earlier hook failed; every later one fails too.
+    Failed,
+}
+
+/// Everything a restore knows. `B` is the memory shared between CRIU and its tasks.
+///
+/// No descriptor is kept here between hooks: a task closes all that it inherited, and one of ours would sit
+/// on a number that the application needs. Files live in CRIU's fdstore.
+#[derive(Debug)]
+pub struct RestoreSession<B> {
+    config: Config,
+    board: B,
+    /// CRIU's work directory, where the result file goes.
+    work_dir: Option<PathBuf>,
+    /// The topology as CRIU sees it, for tasks whose mount namespace has no sysfs.
+    criu_view: Option<System>,
+    results: Results,
+    this_task: ThisTask,
+}
+
+impl<B: TaskBoard> RestoreSession<B> {
+    /// Called in CRIU before it forks.
+    pub fn begin(host: &dyn Host, config: Config, board: B) -> Self {
+        let work_dir = std::env::current_dir().ok();
+        let with_gpu = names::any_kfd_image(host.images()).unwrap_or(true);
+        let criu_view = if with_gpu {
+            predecessor::wait_for_dying_processes(host);
+            System::read(Path::new(SYSFS_ROOT)).ok()
+        } else {
+            None
+        };
+        Self {
+            config,
+            board,
+            work_dir,
+            criu_view,
+            results: Results::default(),
+            this_task: ThisTask::default(),
+        }
+    }
+
+    /// Opens a dumped file again, in the task (`RESTORE_EXT_FILE`). The first GPU file of a task restores
+    /// all of the task's GPU state.
+    pub fn restore_file(&mut self, host: &dyn Host, id: u32) -> Outcome<OwnedFd, RestoreError> {
+        self.open_file(host, id).into()
+    }
+
+    /// The new place of a device mapping, in the task (`UPDATE_VMA_MAP`).
+    ///
+    /// CRIU ignores a failure of this hook, so a mapping without a new place gets a file that cannot be
+    /// mapped: then the restore does fail.
+    pub fn update_mapping(
+        &mut self,
+        host: &dyn Host,
+        path: &Path,
+        addr: u64,
+        pgoff: u64,
+    ) -> Outcome<VmaAnswer, RestoreError> {
+        let task = match &self.this_task {
+            ThisTask::Restored(task) => Some(&**task),
+            ThisTask::Untouched | ThisTask::Failed => None,
+        };
+        mappings::answer(host, task, path, addr, pgoff)
+    }
+
+    /// Lets the queues of a restored task run, in CRIU (`RESUME_DEVICES_LATE`). `pid` is the task's, as
+    /// CRIU sees it.
+    ///
+    /// CRIU ignores the result. A task that could not be resumed would hang in silence, so it is killed:
+    /// CRIU then reports a failed restore.
+    pub fn resume(&mut self, host: &dyn Host, pid: i32) -> Outcome<(), RestoreError> {
+        let ns_pid = match super::result::innermost_pid(pid) {
+            Ok(ns_pid) => ns_pid,
+            Err(error) => return Outcome::Failed(error),
+        };
+        let Some((slot, _, stage)) =
+            self.board.tasks().into_iter().find(|(_, task, _)| *task == ns_pid)
+        else {
+            return Outcome::NotMine;
+        };
+        let answer = match stage {
+            TaskStage::Contents => {
+                self.board.set(slot, TaskStage::Resumed);
+                Kfd::open(KFD_PATH.as_ref(), Access::ReadWrite)
+                    .and_then(|kfd| kfd.resume(pid.cast_unsigned()))
+                    .map_err(|source| RestoreError::Kfd { pid: ns_pid, source })
+            }
+            TaskStage::Resumed => return Outcome::NotMine,
+            TaskStage::Begun | TaskStage::Records => Err(RestoreError::Earlier { pid: ns_pid }),
+        };
+        self.results.add(ns_pid, stage, answer.as_ref().err());
+        let written = self.results.write(self.work_dir.as_deref());
+        let failed = answer.err().or(written.err());
+        let Some(error) = failed else {
+            log_at!(host, Info, "Process {pid} (pid {ns_pid} in the images) is resumed");
+            return Outcome::Done(());
+        };
+        log_at!(host, Error, "Process {pid} is killed: its GPU queues cannot be resumed");
+        if let Some(pid) = Pid::from_raw(pid)
+            && let Err(errno) = kill_process(pid, Signal::KILL)
+        {
+            log_at!(host, Error, "Cannot kill process {}: {errno}", pid.as_raw_nonzero());
+        }
+        Outcome::Failed(error)
+    }
+
+    /// Ends the restore, in CRIU (`exit`).
+    pub fn finish(self, host: &dyn Host, succeeded: bool) {
+        let open = self.board.tasks();
+        let unfinished = open.iter().filter(|(_, _, stage)| *stage != TaskStage::Resumed).count();
+        if succeeded && unfinished > 0 {
+            log_at!(host, Error, "{unfinished} of {} GPU processes were never resumed", open.len());
+        }
+    }
+
+    fn open_file(&mut self, host: &dyn Host, id: u32) -> Result<Option<OwnedFd>, RestoreError> {
+        let images = host.images();
+        let record = FileRecord::read(images, id)?;
+        let Some(record) = record else {
+            return self.open_unrecorded(host, id);
+        };
+        let flags = OFlags::from_bits_retain(record.status_flags);
+        let file = match record.kind {
+            FileKind::Kfd => {
+                let task = self.task(host, id, |images| read_task(images, getpid()))?;
+                with_flags(task.kfd_file(host)?, flags, "/dev/kfd")?
+            }
+            FileKind::KfdAlias => {
+                let kfd = Kfd::open(KFD_PATH.as_ref(), Access::of_flags(flags))
+                    .map_err(|source| RestoreError::Kfd { pid: own_pid(), source })?;
+                with_flags(kfd.into_fd(), flags, "/dev/kfd")?
+            }
+            FileKind::Render => {
+                let image = RenderImage::read(images, id)?
+                    .ok_or(RestoreError::NoKfdImage { pid: own_pid(), id })?;
+                let task = self.task(host, id, |images| read_task(images, getpid()))?;
+                let name = task.node_name(image.gpu)?;
+                let file = if record.primary {
+                    task.render_file(host, image.gpu)?
+                } else {
+                    let path = render_node_path(task.render_minor(image.gpu)?);
+                    RenderNode::open_as(&path, Access::of_flags(flags))
+                        .map_err(|source| RestoreError::Kfd { pid: own_pid(), source })?
+                        .into_fd()
+                };
+                with_flags(file, flags, &name)?
+            }
+        };
+        Ok(Some(file))
+    }
+
+    /// A file of images that the C plugin wrote: told by the name that exists, in its own order.
+    fn open_unrecorded(&mut self, host: &dyn Host, id: u32) -> Result<Option<OwnedFd>, RestoreError> {
+        let images = host.images();
+        if let Some(image) = KfdImage::read(images, id)? {
+            let task = self.task(host, id, |_| Ok(Some((id, image, None))))?;
+            return Ok(Some(task.kfd_file(host)?));
+        }
+        if let Some(image) = RenderImage::read(images, id)? {
+            let task = self.task(host, id, |images| read_task(images, getpid()))?;
+            // That plugin keeps no account of which file is KFD's, and merges all of a GPU into one.
+            return Ok(Some(task.render_file(host, image.gpu)?));
+        }
+        let dmabuf = images.open(&names::dmabuf(id)).map_err(|source| RestoreError::System {
+            what: format!("the images of file {id}"),
+            source,
+        })?;
+        if dmabuf.is_some() { Err(RestoreError::DmaBuf { id }) } else { Ok(None) }
+    }
+
+    /// The restored GPU state of this task, made now if this is the first call.
+    fn task(
+        &mut self,
+        host: &dyn Host,
+        id: u32,
+        read: impl FnOnce(
+            &dyn ImageDir,
+        ) -> Result<Option<(u32, KfdImage, Option<TaskRecord>)>, RestoreError>,
+    ) -> Result<&mut RestoredTask, RestoreError> {
+        let pid = own_pid();
+        match std::mem::replace(&mut self.this_task, ThisTask::Failed) {
+            ThisTask::Failed => return Err(RestoreError::Earlier { pid }),
+            ThisTask::Restored(task) => {
+                self.this_task = ThisTask::Restored(task);
+            }
+            ThisTask::Untouched => {
+                let (kfd_id, image, record) =
+                    read(host.images())?.ok_or(RestoreError::NoKfdImage { pid, id })?;
+                if image.pid != pid {
+                    let image_pid = image.pid;
+                    return Err(RestoreError::WrongProcess { id, image_pid, pid });
+                }
+                let slot = self.claim(pid)?;
+                let task = RestoredTask::restore(
+                    host,
+                    &self.config,
+                    self.criu_view.as_ref(),
+                    (&self.board, slot),
+                    (kfd_id, image, record),
+                )?;
+                self.this_task = ThisTask::Restored(Box::new(task));
+            }
+        }
+        match &mut self.this_task {
+            ThisTask::Restored(task) => Ok(task),
+            ThisTask::Untouched | ThisTask::Failed => Err(RestoreError::Earlier { pid }),
+        }
+    }
+
+    fn claim(&self, pid: i32) -> Result<TaskSlot, RestoreError> {
+        self.board
+            .claim(pid)
+            .ok_or_else(|| RestoreError::TooManyTasks { max: self.board.capacity() })
+    }
+}
+
+/// The images of a task's GPU state, by its innermost pid: through our task image, or, where the C plugin
+/// wrote them, by looking at every `amdgpu-kfd` image.
+fn read_task(
+    images: &dyn ImageDir,
+    pid: Pid,
+) -> Result<Option<(u32, KfdImage, Option<TaskRecord>)>, RestoreError> {
+    let pid = pid.as_raw_nonzero().get();
+    if let Some(record) = TaskRecord::read(images, pid)? {
+        let id = record.kfd_file_id;
+        let image = KfdImage::read(images, id)?.ok_or(RestoreError::NoKfdImage { pid, id })?;
+        return Ok(Some((id, image, Some(record))));
+    }
+    for id in names::kfd_ids(images)? {
+        if let Some(image) = KfdImage::read(images, id)?
+            && image.pid == pid
+        {
+            return Ok(Some((id, image, None)));
+        }
+    }
+    Ok(None)
+}
+
+fn own_pid() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// Gives an open file the status flags that it had. The access mode was given when it was opened.
+fn with_flags(file: OwnedFd, flags: OFlags, what: &str) -> Result<OwnedFd, RestoreError> {
+    let settable = flags & (OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECT | OFlags::NOATIME);
+    rustix::fs::fcntl_setfl(file.as_fd(), settable)
+        .map_err(|errno| RestoreError::System { what: what.to_owned(), source: errno.into() })?;
+    Ok(file)
+}
