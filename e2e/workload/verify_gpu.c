@@ -113,20 +113,19 @@ void verify_bo_gpu(struct wl *w)
 	}
 }
 
-/* Runs packets through a queue; reports through `fail` or, for the named reason, `info`. */
+/* Runs packets through a queue and reports when its read pointer does not follow. */
 static void run_packets(struct wl *w, struct queue *q, const char *when, bool only_info)
 {
 	uint64_t done = queue_done(q);
-	unsigned int n = queue_submit(q, 8);
+	unsigned int n = 0;
 
-	if (queue_wait(w, q, q->submitted) && n)
+	if (queue_wait(w, q, q->submitted))
+		n = queue_submit(q, 8);
+	if (n && queue_wait(w, q, q->submitted))
 		return;
-	if (only_info)
-		info(w, "%s %s: %u packets submitted, read pointer went from %llu to %llu of %llu", queue_name(q), when, n,
-		     (unsigned long long)done, (unsigned long long)queue_done(q), (unsigned long long)q->submitted);
-	else
-		fail(w, "%s %s: %u packets submitted, read pointer went from %llu to %llu of %llu", queue_name(q), when, n,
-		     (unsigned long long)done, (unsigned long long)queue_done(q), (unsigned long long)q->submitted);
+	(only_info ? info : fail)(w, "%s %s: %u packets submitted, read pointer went from %llu to %llu of %llu",
+				  queue_name(q), when, n, (unsigned long long)done, (unsigned long long)queue_done(q),
+				  (unsigned long long)q->submitted);
 }
 
 static void update_proof(struct wl *w, struct queue *q)
