@@ -74,7 +74,7 @@ static const struct drm_driver filler_driver = {
 	.major = 1,
 };
 
-static struct platform_device *filler_parent;
+static struct platform_device *filler_parents[MAX_SKIP];
 static struct drm_device *fillers[MAX_SKIP];
 
 static void drop_fillers(void)
@@ -85,29 +85,30 @@ static void drop_fillers(void)
 		if (fillers[i])
 			drm_dev_put(fillers[i]);
 		fillers[i] = NULL;
+		if (filler_parents[i])
+			platform_device_unregister(filler_parents[i]);
+		filler_parents[i] = NULL;
 	}
-	if (filler_parent)
-		platform_device_unregister(filler_parent);
-	filler_parent = NULL;
 }
 
-/* A DRM device takes its minors when it is made, registered or not: these are never seen by anybody. */
+/*
+ * A DRM device takes its minors when it is made, registered or not: these are never seen by anybody.
+ * Each has a parent of its own, because DRM names a debugfs directory by it.
+ */
 static int take_minors(u32 count)
 {
 	u32 i;
 
-	if (!count)
-		return 0;
-	filler_parent = platform_device_register_simple("kfd-sim-filler", -1, NULL, 0);
-	if (IS_ERR(filler_parent)) {
-		int r = PTR_ERR(filler_parent);
-
-		filler_parent = NULL;
-		return r;
-	}
 	for (i = 0; i < count; i++) {
-		struct drm_device *d = drm_dev_alloc(&filler_driver, &filler_parent->dev);
+		struct platform_device *p = platform_device_register_simple("kfd-sim-filler", i, NULL, 0);
+		struct drm_device *d;
 
+		if (IS_ERR(p)) {
+			drop_fillers();
+			return PTR_ERR(p);
+		}
+		filler_parents[i] = p;
+		d = drm_dev_alloc(&filler_driver, &p->dev);
 		if (IS_ERR(d)) {
 			drop_fillers();
 			return PTR_ERR(d);
