@@ -1,0 +1,109 @@
+//! CRIU's list of processes and threads, as far as the plugin needs it.
+//!
+//! CRIU frames its own images in another way: two magic numbers (images before version 1.1 have the
+//! second one only), then entries of 4 bytes of length and a protobuf message each (CRIU's
+//! `criu/include/magic.h` and `criu/protobuf.c`, 3.17 to 4.2).
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+
+use crate::frame::truncated;
+use crate::walk::{decode, required};
+use crate::wire::PstreeEntry;
+use crate::{FormatError, ImageDir, ImageError, names};
+
+/// `IMG_COMMON_MAGIC`.
+const COMMON_MAGIC: u32 = 0x5456_4319;
+/// `PSTREE_MAGIC`.
+const PSTREE_MAGIC: u32 = 0x5027_3030;
+/// Bytes of an entry: a process with every possible thread (4 million, at most 6 bytes each) fits.
+const MAX_ENTRY: u32 = 32 << 20;
+
+/// The highest thread id of any process in `pstree.img`, in the pid namespace in which CRIU sees them.
+///
+/// # Errors
+/// A file that is missing, cannot be read or is damaged, or holds no process.
+pub fn highest_tid(dir: &dyn ImageDir) -> Result<u32, ImageError> {
+    let name = names::PSTREE;
+    let fd = dir.open(name).map_err(ImageError::io(name, "open"))?;
+    let fd = fd.ok_or_else(|| ImageError::Missing {
+        name: name.to_owned(),
+    })?;
+    let mut input = Input {
+        input: BufReader::new(File::from(fd)),
+        position: 0,
+    };
+    let mut magic = input.u32()?.unwrap_or_default();
+    if magic == COMMON_MAGIC {
+        magic = input.u32()?.unwrap_or_default();
+    }
+    if magic != PSTREE_MAGIC {
+        let error = FormatError::Magic {
+            magic,
+            expected: PSTREE_MAGIC,
+        };
+        return Err(ImageError::format(name)(error));
+    }
+    let mut highest = None;
+    let mut index = 0;
+    while let Some(length) = input.u32()? {
+        let content = input.entry(length)?;
+        let entry: PstreeEntry =
+            decode("pstree_entry", &content).map_err(ImageError::format(name))?;
+        let pid = required("pstree_entry", Some(index), "pid", entry.pid)
+            .map_err(ImageError::format(name))?;
+        highest = highest.max(Some(pid)).max(entry.threads.into_iter().max());
+        index += 1;
+    }
+    highest.ok_or_else(|| truncated(name, input.position + 4, input.position))
+}
+
+struct Input {
+    input: BufReader<File>,
+    position: u64,
+}
+
+impl Input {
+    /// Up to `length` bytes, fewer only at the end of the file.
+    fn bytes(&mut self, length: u32) -> Result<Vec<u8>, ImageError> {
+        let mut bytes = Vec::new();
+        (&mut self.input)
+            .take(length.into())
+            .read_to_end(&mut bytes)
+            .map_err(ImageError::io(names::PSTREE, "read"))?;
+        self.position += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// A number, or `None` at the end of the file.
+    fn u32(&mut self) -> Result<Option<u32>, ImageError> {
+        let start = self.position;
+        let bytes = self.bytes(4)?;
+        match <[u8; 4]>::try_from(bytes.as_slice()) {
+            Ok(bytes) => Ok(Some(u32::from_le_bytes(bytes))),
+            Err(_) if bytes.is_empty() => Ok(None),
+            Err(_) => Err(truncated(names::PSTREE, start + 4, self.position)),
+        }
+    }
+
+    fn entry(&mut self, length: u32) -> Result<Vec<u8>, ImageError> {
+        if length > MAX_ENTRY {
+            let (name, length, limit) = (names::PSTREE.to_owned(), length.into(), MAX_ENTRY.into());
+            return Err(ImageError::TooLarge {
+                name,
+                length,
+                limit,
+            });
+        }
+        let start = self.position;
+        let bytes = self.bytes(length)?;
+        if bytes.len() as u64 != u64::from(length) {
+            return Err(truncated(
+                names::PSTREE,
+                start + u64::from(length),
+                self.position,
+            ));
+        }
+        Ok(bytes)
+    }
+}
