@@ -134,6 +134,7 @@ struct sim_bo {
 	struct drm_gem_object base;
 	struct sim_gpu *gpu;		/* whose VRAM/GTT is accounted */
 	u32 domain;			/* SIM_DOMAIN_* actually used */
+	u32 preferred;			/* as asked for: what GEM_OP and GEM_LIST_HANDLES report */
 	u64 flags;			/* GEM create flags */
 	u64 alignment;
 	struct page **pages;		/* base.size >> PAGE_SHIFT entries; NULL entries only for an unpopulated userptr */
@@ -179,6 +180,7 @@ struct sim_bo *sim_bo_of_dmabuf(struct dma_buf *buf);
 int sim_bo_read(struct sim_bo *bo, u64 off, void *dst, u64 len);
 int sim_bo_write(struct sim_bo *bo, u64 off, const void *src, u64 len);
 int sim_bo_fill(struct sim_bo *bo, u8 byte);
+u64 sim_gtt_limit(void);	/* bytes of GTT that one GPU may have */
 
 /* ------------------------------------------------------------------ address spaces (vm.c) */
 
