@@ -4,10 +4,11 @@
 //! GPU state has come; CRIU reads it before it resumes the task's queues. Only atomics: tasks run at once,
 //! and one may be killed at any point.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{io, ptr, slice};
 
 use rocferry_gpu::{TaskBoard, TaskSlot, TaskStage};
+use rocferry_image::TaskPid;
 
 /// GPU processes in one restore. A slot is 8 bytes, so the whole is a few pages.
 const SLOTS: usize = 4096;
@@ -16,7 +17,7 @@ const SLOTS: usize = 4096;
 #[repr(C)]
 #[derive(Debug)]
 struct Slot {
-    pid: AtomicI32,
+    pid: AtomicU32,
     stage: AtomicU32,
 }
 
@@ -54,9 +55,11 @@ impl SharedBoard {
 }
 
 impl TaskBoard for SharedBoard {
-    fn claim(&self, pid: i32) -> Option<TaskSlot> {
+    fn claim(&self, pid: TaskPid) -> Option<TaskSlot> {
         let free = self.slots.iter().position(|slot| {
-            slot.pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            slot.pid
+                .compare_exchange(0, pid.0, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
         })?;
         Some(TaskSlot(free))
     }
@@ -67,11 +70,15 @@ impl TaskBoard for SharedBoard {
         }
     }
 
-    fn tasks(&self) -> Vec<(TaskSlot, i32, TaskStage)> {
+    fn tasks(&self) -> Vec<(TaskSlot, TaskPid, TaskStage)> {
         let used = self.slots.iter().enumerate().map_while(|(index, slot)| {
             let pid = slot.pid.load(Ordering::Acquire);
             (pid != 0).then(|| {
-                (TaskSlot(index), pid, TaskStage::from_raw(slot.stage.load(Ordering::Acquire)))
+                (
+                    TaskSlot(index),
+                    TaskPid(pid),
+                    TaskStage::from_raw(slot.stage.load(Ordering::Acquire)),
+                )
             })
         });
         used.collect()

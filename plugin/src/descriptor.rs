@@ -21,7 +21,7 @@ type Exit = extern "C" fn(c_int, c_int);
 /// compile error.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Hooks {
+struct Hooks {
     dump_unix_sk: Option<extern "C" fn(c_int, c_int) -> c_int>,
     restore_unix_sk: Option<extern "C" fn(c_int) -> c_int>,
     dump_ext_file: Option<extern "C" fn(c_int, c_int) -> c_int>,

@@ -57,6 +57,9 @@ mod tests {
         assert_eq!(run(Outcome::NotMine), -95);
         let not_supported = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         assert_eq!(run(Outcome::Failed(not_supported)), -5);
-        assert_eq!(super::run::<io::Error>("hook", None, || panic!("on purpose")), -5);
+        assert_eq!(
+            super::run::<io::Error>("hook", None, || panic!("on purpose")),
+            -5
+        );
     }
 }

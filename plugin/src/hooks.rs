@@ -8,8 +8,11 @@ use std::panic;
 use std::path::Path;
 
 use rocferry_gpu::{
-    Config, DumpError, DumpSession, Host, LogLevel, Outcome, RestoreError, RestoreSession, VmaAnswer,
+    Config, DumpError, DumpSession, Host, LogLevel, Outcome, RestoreError, RestoreSession,
+    VmaAnswer,
 };
+
+use rocferry_image::FileId;
 
 use crate::board::SharedBoard;
 use crate::guard::{self, FAILED, NOT_MINE};
@@ -34,7 +37,7 @@ pub(crate) extern "C" fn init(stage: c_int) -> c_int {
         };
         log_panics(symbols);
         let host = CriuHost::new(symbols);
-        let (config, warnings) = Config::from_lookup(|name| env::var(name).ok());
+        let (config, warnings) = Config::from_lookup(|name| env::var_os(name));
         for warning in warnings {
             host.log(LogLevel::Warn, format_args!("{warning}"));
         }
@@ -45,7 +48,10 @@ pub(crate) extern "C" fn init(stage: c_int) -> c_int {
                 let board = match SharedBoard::new() {
                     Ok(board) => board,
                     Err(error) => {
-                        host.log(LogLevel::Error, format_args!("Cannot share memory with the tasks: {error}"));
+                        host.log(
+                            LogLevel::Error,
+                            format_args!("Cannot share memory with the tasks: {error}"),
+                        );
                         return FAILED;
                     }
                 };
@@ -53,7 +59,10 @@ pub(crate) extern "C" fn init(stage: c_int) -> c_int {
             }
             _ => Session::Disabled,
         };
-        *state::lock() = State { host: Some(host), session };
+        *state::lock() = State {
+            host: Some(host),
+            session,
+        };
         0
     });
     begun.unwrap_or(FAILED)
@@ -81,9 +90,11 @@ pub(crate) unsafe extern "C" fn handle_device_vma(_fd: c_int, stat: *const libc:
     let Some(rdev) = (unsafe { stat.as_ref() }).map(|stat| stat.st_rdev) else {
         return NOT_MINE;
     };
-    with_dump("HANDLE_DEVICE_VMA", |session, host| match session.accepts_mapping(host, rdev) {
-        true => Outcome::Done(0),
-        false => Outcome::NotMine,
+    with_dump("HANDLE_DEVICE_VMA", |session, host| {
+        match session.accepts_mapping(host, rdev) {
+            true => Outcome::Done(0),
+            false => Outcome::NotMine,
+        }
     })
 }
 
@@ -95,7 +106,7 @@ pub(crate) extern "C" fn dump_ext_file(fd: c_int, id: c_int) -> c_int {
     with_dump("DUMP_EXT_FILE", |session, host| {
         // SAFETY: CRIU keeps the descriptor open for the whole hook.
         let file = unsafe { BorrowedFd::borrow_raw(fd) };
-        match session.dump_file(host, file, id.cast_unsigned()) {
+        match session.dump_file(host, file, FileId(id)) {
             Outcome::Done(()) => Outcome::Done(0),
             Outcome::NotMine => Outcome::NotMine,
             Outcome::Failed(error) => Outcome::Failed(error),
@@ -113,7 +124,7 @@ pub(crate) unsafe extern "C" fn restore_ext_file(id: c_int, retry: *mut bool) ->
             // SAFETY: this host passes a second argument, which it does not initialise itself.
             unsafe { *retry = false };
         }
-        match session.restore_file(host, id.cast_unsigned()) {
+        match session.restore_file(host, FileId(id)) {
             // CRIU takes the number over.
             Outcome::Done(file) => Outcome::Done(file.into_raw_fd()),
             Outcome::NotMine => Outcome::NotMine,
@@ -171,7 +182,11 @@ fn with_dump(
     body: impl FnOnce(&mut DumpSession, &CriuHost) -> Outcome<c_int, DumpError>,
 ) -> c_int {
     let mut state = state::lock();
-    let State { host: Some(host), session: Session::Dump(session) } = &mut *state else {
+    let State {
+        host: Some(host),
+        session: Session::Dump(session),
+    } = &mut *state
+    else {
         return NOT_MINE;
     };
     guard::run(hook, Some(host), || body(session, host))
@@ -182,7 +197,11 @@ fn with_restore(
     body: impl FnOnce(&mut RestoreSession<SharedBoard>, &CriuHost) -> Outcome<c_int, RestoreError>,
 ) -> c_int {
     let mut state = state::lock();
-    let State { host: Some(host), session: Session::Restore(session) } = &mut *state else {
+    let State {
+        host: Some(host),
+        session: Session::Restore(session),
+    } = &mut *state
+    else {
         return NOT_MINE;
     };
     guard::run(hook, Some(host), || body(session, host))

@@ -1,13 +1,13 @@
 //! [`Host`] over the CRIU that has loaded the plugin.
 
 use std::cell::Cell;
-use std::ffi::{CString, OsString, c_int};
+use std::ffi::{CString, c_int};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rocferry_gpu::{FdStoreId, Host, LogLevel};
-use rocferry_image::{FdImageDir, ImageDir};
+use rocferry_image::{FdDir, ImageDir};
 
 use crate::symbols::Symbols;
 
@@ -31,17 +31,22 @@ pub(crate) struct CriuHost {
 
 impl CriuHost {
     pub(crate) fn new(symbols: Symbols) -> Self {
-        Self { symbols, claimed: Cell::new(false) }
+        Self {
+            symbols,
+            claimed: Cell::new(false),
+        }
     }
 
     /// Is the plugin named in the images' inventory, or are they older than that list? Takes the name off
     /// it: CRIU fails the restore when a name stays.
     pub(crate) fn named_in_inventory(&self) -> bool {
         let name = PLUGIN_NAME;
-        self.symbols.check_and_remove_inventory_plugin.is_none_or(|check| {
-            // SAFETY: CRIU compares `n` bytes of the name with its own list.
-            unsafe { check(name.as_ptr(), name.count_bytes()) }
-        })
+        self.symbols
+            .check_and_remove_inventory_plugin
+            .is_none_or(|check| {
+                // SAFETY: CRIU compares `n` bytes of the name with its own list.
+                unsafe { check(name.as_ptr(), name.count_bytes()) }
+            })
     }
 
     pub(crate) fn symbols(&self) -> &Symbols {
@@ -55,6 +60,11 @@ impl CriuHost {
         (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) })
     }
 
+    /// Are the images a stream (`--stream`) and not a directory?
+    fn is_stream(&self) -> bool {
+        self.service_fd(STREAMER_FD).is_some()
+    }
+
     fn image_dir(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: no arguments; returns the service descriptor of the image directory.
         let number = unsafe { (self.symbols.criu_get_image_dir)() };
@@ -64,7 +74,10 @@ impl CriuHost {
 
     /// Opens an image at CRIU's streamer: a pipe. `None` when a name to be read is not in the stream.
     fn stream(&self, name: &str, flags: c_int) -> io::Result<Option<OwnedFd>> {
-        let open = self.symbols.img_streamer_open.ok_or(io::ErrorKind::Unsupported)?;
+        let open = self
+            .symbols
+            .img_streamer_open
+            .ok_or(io::ErrorKind::Unsupported)?;
         let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: CRIU sends the name over its socket and does not write to it.
         let number = unsafe { open(name.as_ptr().cast_mut(), flags) };
@@ -80,10 +93,12 @@ impl CriuHost {
 impl ImageDir for CriuHost {
     fn create(&self, name: &str) -> io::Result<OwnedFd> {
         if self.is_stream() {
-            return self.stream(name, STREAM_WRITE)?.ok_or_else(|| io::ErrorKind::NotFound.into());
+            return self
+                .stream(name, STREAM_WRITE)?
+                .ok_or_else(|| io::ErrorKind::NotFound.into());
         }
         let dir = self.image_dir().ok_or(io::ErrorKind::NotConnected)?;
-        FdImageDir::new(dir).create(name)
+        FdDir(dir).create(name)
     }
 
     fn open(&self, name: &str) -> io::Result<Option<OwnedFd>> {
@@ -91,19 +106,15 @@ impl ImageDir for CriuHost {
             return self.stream(name, STREAM_READ);
         }
         let dir = self.image_dir().ok_or(io::ErrorKind::NotConnected)?;
-        FdImageDir::new(dir).open(name)
+        FdDir(dir).open(name)
     }
 
-    fn list(&self) -> io::Result<Vec<OsString>> {
+    fn list(&self) -> io::Result<Option<Vec<String>>> {
         if self.is_stream() {
-            return Err(io::ErrorKind::Unsupported.into());
+            return Ok(None);
         }
         let dir = self.image_dir().ok_or(io::ErrorKind::NotConnected)?;
-        FdImageDir::new(dir).list()
-    }
-
-    fn is_stream(&self) -> bool {
-        self.service_fd(STREAMER_FD).is_some()
+        FdDir(dir).list()
     }
 }
 
@@ -125,7 +136,9 @@ impl Host for CriuHost {
 
     fn logs(&self, level: LogLevel) -> bool {
         // SAFETY: no arguments; reads a variable.
-        self.symbols.log_get_loglevel.is_none_or(|get| unsafe { get() } >= level as u32)
+        self.symbols
+            .log_get_loglevel
+            .is_none_or(|get| unsafe { get() } >= level as u32)
     }
 
     fn images(&self) -> &dyn ImageDir {
@@ -135,7 +148,11 @@ impl Host for CriuHost {
     fn fdstore_add(&self, fd: BorrowedFd<'_>) -> io::Result<FdStoreId> {
         // SAFETY: CRIU sends the descriptor over its socket and leaves the number alone.
         let id = unsafe { (self.symbols.fdstore_add)(fd.as_raw_fd()) };
-        if id >= 0 { Ok(FdStoreId(id)) } else { Err(io::Error::other("fdstore_add failed")) }
+        if id >= 0 {
+            Ok(FdStoreId(id))
+        } else {
+            Err(io::Error::other("fdstore_add failed"))
+        }
     }
 
     fn fdstore_get(&self, id: FdStoreId) -> io::Result<OwnedFd> {
@@ -158,7 +175,10 @@ impl Host for CriuHost {
             if result != 0 {
                 // The claim is tried again with the next object; a restore without the entry fails.
                 self.claimed.set(false);
-                self.log(LogLevel::Error, format_args!("Cannot add the plugin to the inventory"));
+                self.log(
+                    LogLevel::Error,
+                    format_args!("Cannot add the plugin to the inventory"),
+                );
             }
         }
     }

@@ -32,7 +32,10 @@ pub(crate) struct State {
     pub(crate) session: Session,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { host: None, session: Session::None });
+static STATE: Mutex<State> = Mutex::new(State {
+    host: None,
+    session: Session::None,
+});
 
 /// The state. A panic in an earlier hook has poisoned the mutex but left the session usable: what matters
 /// then is that `exit` still finds the processes that it has to resume.

@@ -64,7 +64,9 @@ impl Symbols {
     pub(crate) fn resolve() -> Result<Self, &'static str> {
         let hook_count = host_hook_count();
         Ok(Self {
-            print_on_level: host_fn!(c"print_on_level" as unsafe extern "C" fn(c_uint, *const c_char, ...)),
+            print_on_level: host_fn!(
+                c"print_on_level" as unsafe extern "C" fn(c_uint, *const c_char, ...)
+            ),
             log_get_loglevel: host_fn!(c"log_get_loglevel" as unsafe extern "C" fn() -> c_uint),
             criu_get_image_dir: host_fn!(c"criu_get_image_dir" as unsafe extern "C" fn() -> c_int)
                 .ok_or("criu_get_image_dir")?,
@@ -81,7 +83,8 @@ impl Symbols {
                 c"add_inventory_plugin" as unsafe extern "C" fn(*const c_char) -> c_int
             ),
             check_and_remove_inventory_plugin: host_fn!(
-                c"check_and_remove_inventory_plugin" as unsafe extern "C" fn(*const c_char, usize) -> bool
+                c"check_and_remove_inventory_plugin"
+                    as unsafe extern "C" fn(*const c_char, usize) -> bool
             ),
             hook_count,
             // 3.17, 3.18 and 3.19 know the same hooks; this function came with 3.19.

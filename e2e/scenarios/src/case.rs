@@ -62,7 +62,12 @@ impl Lab {
     pub(crate) fn new(root: &Path, criu: Criu) -> Result<Self> {
         let _ = fs::remove_dir_all(root);
         fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
-        Ok(Self { dir: root.to_owned(), sim: Sim::default(), criu, next: 0 })
+        Ok(Self {
+            dir: root.to_owned(),
+            sim: Sim::default(),
+            criu,
+            next: 0,
+        })
     }
 
     /// A new sub-folder.

@@ -52,9 +52,17 @@ impl Ended {
     /// Fails unless CRIU failed, with a log that holds every one of `words`.
     pub(crate) fn refused(self, words: &[&str]) -> Result<Self> {
         ensure!(self.code != 0, "CRIU succeeded where it had to fail");
-        ensure!(self.code > 0, "CRIU was ended by a signal: {}", self.story());
+        ensure!(
+            self.code > 0,
+            "CRIU was ended by a signal: {}",
+            self.story()
+        );
         for word in words {
-            ensure!(self.log.contains(word), "the log does not say {word:?}: {}", self.story());
+            ensure!(
+                self.log.contains(word),
+                "the log does not say {word:?}: {}",
+                self.story()
+            );
         }
         Ok(self)
     }
@@ -64,24 +72,38 @@ impl Criu {
     /// Finds CRIU and puts the plugin (`/host/bin/amdgpu_plugin.so`, or the file that ROCFERRY_PLUGIN
     /// names) alone into a folder of its own.
     pub(crate) fn install() -> Result<Self> {
-        let plugin = std::env::var("ROCFERRY_PLUGIN").unwrap_or_else(|_| format!("{BIN}/amdgpu_plugin.so"));
+        let plugin =
+            std::env::var("ROCFERRY_PLUGIN").unwrap_or_else(|_| format!("{BIN}/amdgpu_plugin.so"));
         let libdir = PathBuf::from("/run/rocferry/plugins");
         fs::create_dir_all(&libdir)?;
         // A new inode: the old one may still be mapped by a CRIU of an earlier case.
         let _ = fs::remove_file(libdir.join("amdgpu_plugin.so"));
         fs::copy(&plugin, libdir.join("amdgpu_plugin.so"))
             .with_context(|| format!("cannot install {plugin}"))?;
-        let output = Command::new("criu").arg("--version").output().context("no criu")?;
+        let output = Command::new("criu")
+            .arg("--version")
+            .output()
+            .context("no criu")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let word = text.split_ascii_whitespace().nth(1).context("criu --version says nothing")?;
+        let word = text
+            .split_ascii_whitespace()
+            .nth(1)
+            .context("criu --version says nothing")?;
         let mut parts = word.split('.').map_while(|part| part.parse().ok());
         let version = Version(parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        Ok(Self { version, libdir, environment: Vec::new() })
+        Ok(Self {
+            version,
+            libdir,
+            environment: Vec::new(),
+        })
     }
 
     /// Another folder of plugins.
     pub(crate) fn with_plugins(&self, libdir: &Path) -> Self {
-        Self { libdir: libdir.to_owned(), ..self.clone() }
+        Self {
+            libdir: libdir.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// With an environment variable.
@@ -94,7 +116,14 @@ impl Criu {
     /// `criu dump`. The process is ended unless `args` has `--leave-running`.
     pub(crate) fn dump(&self, pid: i32, images: &Path, args: &[&str]) -> Result<Ended> {
         let pid = pid.to_string();
-        let mut words = vec!["dump", "-t", &pid, "--shell-job", "--ext-unix-sk", "--file-locks"];
+        let mut words = vec![
+            "dump",
+            "-t",
+            &pid,
+            "--shell-job",
+            "--ext-unix-sk",
+            "--file-locks",
+        ];
         words.extend(args);
         self.command(images, "dump.log", &words)
     }
@@ -119,18 +148,31 @@ impl Criu {
         let pidfile = images.join("restored.pid");
         let _ = fs::remove_file(&pidfile);
         let path = pidfile.to_str().context("path")?.to_owned();
-        let mut words = vec!["restore", "--shell-job", "--restore-detached", "--pidfile", &path];
+        let mut words = vec![
+            "restore",
+            "--shell-job",
+            "--restore-detached",
+            "--pidfile",
+            &path,
+        ];
         words.extend(args);
         let ended = self.command(images, "restore.log", &words)?;
-        let pid = fs::read_to_string(&pidfile).ok().and_then(|text| text.trim().parse().ok());
+        let pid = fs::read_to_string(&pidfile)
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
         Ok((ended, pid))
     }
 
     /// Any CRIU command on a folder of images, with the plugin and a debug log.
     pub(crate) fn command(&self, images: &Path, log: &str, words: &[&str]) -> Result<Ended> {
         // The log lies in CRIU's work directory: the last -W wins over the images.
-        let work = words.iter().position(|word| *word == "-W").and_then(|at| words.get(at + 1));
-        let log_file = work.map_or_else(|| images.to_owned(), PathBuf::from).join(log);
+        let work = words
+            .iter()
+            .position(|word| *word == "-W")
+            .and_then(|at| words.get(at + 1));
+        let log_file = work
+            .map_or_else(|| images.to_owned(), PathBuf::from)
+            .join(log);
         let begun = Instant::now();
         let mut command = Command::new("criu");
         command

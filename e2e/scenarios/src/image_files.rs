@@ -20,13 +20,18 @@ pub(crate) fn named(images: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
 
 /// The only or first image whose name begins with `prefix`.
 pub(crate) fn one(images: &Path, prefix: &str) -> Result<PathBuf> {
-    named(images, prefix)?.into_iter().next().with_context(|| format!("no {prefix}* image"))
+    named(images, prefix)?
+        .into_iter()
+        .next()
+        .with_context(|| format!("no {prefix}* image"))
 }
 
 /// Length that an image of the plugin has by its own header: 8 + content.
 pub(crate) fn framed_length(image: &Path) -> Result<u64> {
     let bytes = fs::read(image)?;
-    let header = bytes.first_chunk::<8>().context("shorter than its header")?;
+    let header = bytes
+        .first_chunk::<8>()
+        .context("shorter than its header")?;
     Ok(8 + u64::from_le_bytes(*header))
 }
 

@@ -57,7 +57,11 @@ enum Verb {
 fn main() -> ExitCode {
     let result = match Args::parse().verb {
         Verb::List => run::list(),
-        Verb::Run { names, skip, verbose } => run::run(&names, &skip, verbose),
+        Verb::Run {
+            names,
+            skip,
+            verbose,
+        } => run::run(&names, &skip, verbose),
         Verb::Bench { name, args } => cases::bench::run(&name, &args),
     };
     match result {

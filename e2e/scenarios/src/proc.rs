@@ -12,8 +12,11 @@ use anyhow::{Context, Result, ensure};
 
 /// Is there a process with this pid that is no zombie?
 pub(crate) fn is_alive(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.starts_with(" Z"))
+    })
 }
 
 /// Waits until a process is gone.
@@ -57,7 +60,10 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration) -> Result<Exit
 
 /// The pid, as this namespace sees it, of the workload whose state file this is.
 pub(crate) fn host_pid(values: &HashMap<String, String>, state: &Path) -> Result<i32> {
-    let own: i32 = values.get("pid").context("no pid in the state file")?.parse()?;
+    let own: i32 = values
+        .get("pid")
+        .context("no pid in the state file")?
+        .parse()?;
     let state = state.to_str().context("path")?;
     for (pid, command) in all()? {
         if command.contains("/workload") && command.contains(state) && innermost(pid) == Some(own) {
@@ -72,7 +78,11 @@ pub(crate) fn host_pid(values: &HashMap<String, String>, state: &Path) -> Result
 pub(crate) fn all() -> Result<Vec<(i32, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         if let Ok(words) = fs::read(format!("/proc/{pid}/cmdline")) {
@@ -84,6 +94,8 @@ pub(crate) fn all() -> Result<Vec<(i32, String)>> {
 
 fn innermost(pid: i32) -> Option<i32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().last()?.parse().ok()
 }

@@ -18,7 +18,10 @@ use crate::proc;
 pub(crate) fn list() -> Result<bool> {
     prepare()?;
     let criu = Criu::install()?;
-    for case in cases::all().iter().filter(|case| case.on.includes(criu.version)) {
+    for case in cases::all()
+        .iter()
+        .filter(|case| case.on.includes(criu.version))
+    {
         println!("{}", case.name);
     }
     Ok(true)
@@ -61,7 +64,9 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
             }
         }
     }
-    say(&format!("{passed} passed, {failed} failed, {skipped} skipped"));
+    say(&format!(
+        "{passed} passed, {failed} failed, {skipped} skipped"
+    ));
     Ok(failed == 0)
 }
 
@@ -69,11 +74,10 @@ fn run_one(case: &Case, criu: &Criu) -> Result<()> {
     let root = Path::new("/run/rocferry/case");
     let before = kernel_warnings();
     let mut lab = Lab::new(root, criu.clone())?;
-    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut lab)))
-        .unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            bail!("panic: {}", text.unwrap_or_default())
-        });
+    let result = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut lab))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        bail!("panic: {}", text.unwrap_or_default())
+    });
     // Nothing of the case may go on: its processes hold the simulator.
     let left = leftovers();
     let unloaded = lab.sim.unload();
@@ -95,7 +99,9 @@ fn leftovers() -> Vec<String> {
     let mut found = Vec::new();
     for (pid, command) in proc::all().unwrap_or_default() {
         if ours(&command) && !command.contains("scenarios") && proc::is_alive(pid) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            let _ = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .status();
             found.push(command);
         }
     }
@@ -113,7 +119,16 @@ fn prepare() -> Result<()> {
             fs::copy(entry.path(), to)?;
         }
     }
-    for module in ["drm", "tun", "unix_diag", "inet_diag", "tcp_diag", "udp_diag", "netlink_diag", "af_packet_diag"] {
+    for module in [
+        "drm",
+        "tun",
+        "unix_diag",
+        "inet_diag",
+        "tcp_diag",
+        "udp_diag",
+        "netlink_diag",
+        "af_packet_diag",
+    ] {
         let _ = Command::new("modprobe").arg(module).output();
     }
     Ok(())
@@ -134,7 +149,10 @@ fn kernel_warnings() -> Vec<String> {
 }
 
 fn kernel_log() -> String {
-    Command::new("dmesg").output().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    Command::new("dmesg")
+        .output()
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default()
 }
 
 /// One line, at once.

@@ -48,7 +48,10 @@ impl Sim {
             }
             // Teardown of an ended process holds the module for a moment.
             if begun.elapsed() > Duration::from_secs(10) {
-                bail!("the simulator stays in use: {}", String::from_utf8_lossy(&output.stderr));
+                bail!(
+                    "the simulator stays in use: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
             }
             sleep(Duration::from_millis(50));
         }
@@ -91,11 +94,16 @@ impl Sim {
             Some(each) => Ok(counters
                 .iter()
                 .filter(|(key, _)| {
-                    key.strip_prefix("gpu").and_then(|rest| rest.split_once('.')).is_some_and(|(_, rest)| rest == each)
+                    key.strip_prefix("gpu")
+                        .and_then(|rest| rest.split_once('.'))
+                        .is_some_and(|(_, rest)| rest == each)
                 })
                 .map(|(_, value)| value)
                 .sum()),
-            None => counters.get(name).copied().with_context(|| format!("no counter {name}")),
+            None => counters
+                .get(name)
+                .copied()
+                .with_context(|| format!("no counter {name}")),
         }
     }
 
@@ -135,7 +143,10 @@ fn write(file: &str, text: &str) -> Result<()> {
 fn wait_for_nodes() -> Result<()> {
     let begun = Instant::now();
     while !fs::exists("/dev/kfd")? || !fs::exists("/dev/dri")? {
-        ensure!(begun.elapsed() < Duration::from_secs(10), "no /dev/kfd or /dev/dri after insmod");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(10),
+            "no /dev/kfd or /dev/dri after insmod"
+        );
         sleep(Duration::from_millis(20));
     }
     Ok(())

@@ -51,7 +51,10 @@ impl Workload {
             match values.get("phase").map(String::as_str) {
                 Some("ready") => {
                     let pid = proc::host_pid(&values, state)?;
-                    return Ok(Self { pid, state: state.to_owned() });
+                    return Ok(Self {
+                        pid,
+                        state: state.to_owned(),
+                    });
                 }
                 Some("failed") => bail!("the workload failed to start: {}", log_tail(state)),
                 _ => {}
@@ -67,7 +70,10 @@ impl Workload {
 
     /// A workload that CRIU has restored: same state file, the pid that it has now.
     pub(crate) fn restored(&self, pid: i32) -> Self {
-        Self { pid, state: self.state.clone() }
+        Self {
+            pid,
+            state: self.state.clone(),
+        }
     }
 
     /// Values of the state file now.
@@ -78,7 +84,9 @@ impl Workload {
     /// A number of the state file.
     pub(crate) fn number(&self, name: &str) -> Result<u64> {
         let values = self.values()?;
-        let text = values.get(name).with_context(|| format!("no {name} in the state file"))?;
+        let text = values
+            .get(name)
+            .with_context(|| format!("no {name} in the state file"))?;
         text.parse().with_context(|| format!("{name} is {text:?}"))
     }
 
@@ -89,8 +97,7 @@ impl Workload {
 
     /// Full proof of everything it holds: bytes, handles, events, queues, mappings, descriptors.
     pub(crate) fn prove(&self) -> Result<()> {
-        let verdict = self.state.with_extension("state.verify");
-        let verdict = if fs::exists(&verdict)? { verdict } else { append(&self.state, ".verify") };
+        let verdict = append(&self.state, ".verify");
         let _ = fs::remove_file(&verdict);
         signal(self.pid, Signal::USR1)?;
         let begun = Instant::now();
@@ -102,8 +109,15 @@ impl Workload {
                     _ => bail!("the proof failed:\n{text}"),
                 };
             }
-            ensure!(self.is_alive(), "the workload died during its proof: {}", log_tail(&self.state));
-            ensure!(begun.elapsed() < Duration::from_secs(240), "no verdict after 240 s");
+            ensure!(
+                self.is_alive(),
+                "the workload died during its proof: {}",
+                log_tail(&self.state)
+            );
+            ensure!(
+                begun.elapsed() < Duration::from_secs(240),
+                "no verdict after 240 s"
+            );
             sleep(Duration::from_millis(20));
         }
     }
@@ -117,7 +131,11 @@ impl Workload {
             if now.0 > iterations && now.1 > packets {
                 return Ok(());
             }
-            ensure!(self.is_alive(), "the workload died: {}", log_tail(&self.state));
+            ensure!(
+                self.is_alive(),
+                "the workload died: {}",
+                log_tail(&self.state)
+            );
             ensure!(
                 begun.elapsed() < Duration::from_secs(20),
                 "no progress in 20 s: iterations {iterations} -> {}, packets {packets} -> {}",
@@ -130,17 +148,24 @@ impl Workload {
 
     /// Ends it in good order: it frees everything through ioctls and says whether all of them worked.
     pub(crate) fn finish(self) -> Result<()> {
+        let verdict = append(&self.state, ".exit");
+        let _ = fs::remove_file(&verdict);
         signal(self.pid, Signal::TERM)?;
         let begun = Instant::now();
         while self.is_alive() {
-            ensure!(begun.elapsed() < Duration::from_secs(60), "the workload does not end");
+            ensure!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the workload does not end"
+            );
             sleep(Duration::from_millis(20));
         }
-        let values = self.values()?;
-        match values.get("phase").map(String::as_str) {
-            Some("done") => Ok(()),
-            other => bail!("the workload ended in phase {other:?}: {}", log_tail(&self.state)),
-        }
+        let text =
+            fs::read_to_string(&verdict).context("the workload left no account of its end")?;
+        ensure!(
+            text.starts_with("ok"),
+            "the workload could not free everything:\n{text}"
+        );
+        Ok(())
     }
 }
 
@@ -162,7 +187,9 @@ fn append(path: &Path, suffix: &str) -> PathBuf {
 fn read_state(path: &Path) -> Result<HashMap<String, String>> {
     let text = fs::read_to_string(path)?;
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
-    Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+    Ok(pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect())
 }
 
 fn log_tail(state: &Path) -> String {

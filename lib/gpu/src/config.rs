@@ -24,8 +24,8 @@ pub struct Config {
 impl Config {
     /// Reads the settings through `lookup` (name to value); the second part is warnings to be logged.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> (Self, Vec<String>) {
-        let (checks, mut warnings) = Checks::from_env_lookup(|name| lookup(name));
-        let page = rustix::param::page_size() as u64;
+        let (checks, mut warnings) = Checks::from_env_lookup(&lookup);
+        let page = rocferry_image::PAGE_SIZE;
         let ring_bytes = lookup(MAX_BUFFER_SIZE_ENV).and_then(|value| {
             let (bytes, warning) = parse_max_buffer_size(&value, page);
             warnings.extend(warning);
@@ -33,14 +33,23 @@ impl Config {
         });
         let readers = lookup("ROCFERRY_READERS").map_or(DEFAULT_READERS, |value| {
             let count = value.to_str().and_then(|text| text.parse().ok());
-            count.filter(|count| *count <= MAX_READERS).unwrap_or_else(|| {
-                warnings.push(format!(
-                    "ROCFERRY_READERS={} ignored: expected a number from 0 to {MAX_READERS}",
-                    value.display()
-                ));
-                DEFAULT_READERS
-            })
+            count
+                .filter(|count| *count <= MAX_READERS)
+                .unwrap_or_else(|| {
+                    warnings.push(format!(
+                        "ROCFERRY_READERS={} ignored: expected a number from 0 to {MAX_READERS}",
+                        value.display()
+                    ));
+                    DEFAULT_READERS
+                })
         });
-        (Self { checks, ring_bytes, readers }, warnings)
+        (
+            Self {
+                checks,
+                ring_bytes,
+                readers,
+            },
+            warnings,
+        )
     }
 }

@@ -44,7 +44,11 @@ impl Devices {
             .flat_map(System::gpus)
             .map(|gpu| (gpu.render_minor, gpu.id))
             .collect();
-        Self { kfd: Some(kfd), gpu_of, system }
+        Self {
+            kfd: Some(kfd),
+            gpu_of,
+            system,
+        }
     }
 
     /// What a device number stands for; `None` for everything that is not ours.

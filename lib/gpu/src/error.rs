@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rocferry_image::ImageError;
+use rocferry_image::{FileId, FormatError, ImageError, TaskPid};
 use rocferry_kfd::KfdError;
 use rocferry_topology::{MappingError, ReadError, RenderMinor, UserGpuId};
 use thiserror::Error;
@@ -53,7 +53,7 @@ pub enum DumpError {
     )]
     NoOwner {
         /// CRIU's id of the file.
-        id: u32,
+        id: FileId,
         /// The device.
         file: String,
     },
@@ -62,10 +62,10 @@ pub enum DumpError {
         "GPU files of process {owner} are shared with process {other}, which has the lower pid and would open them at restore"
     )]
     SharedWithLowerPid {
-        /// Owner of the KFD process (innermost pid).
-        owner: i32,
-        /// Other holder (innermost pid).
-        other: i32,
+        /// Owner of the KFD process.
+        owner: TaskPid,
+        /// Other holder.
+        other: TaskPid,
     },
     /// The owner has no `/dev/kfd` file of its own left.
     #[error("Process {pid} has no open /dev/kfd of its own: its GPU state cannot be reached")]
@@ -77,7 +77,7 @@ pub enum DumpError {
     #[error("Two GPU processes of the tree have pid {ns_pid} in their pid namespaces")]
     SamePid {
         /// The pid.
-        ns_pid: i32,
+        ns_pid: TaskPid,
     },
     /// `CHECKPOINT` of a process that has BOs and a GPU without address space crashes Linux 6.12.
     #[error(
@@ -100,7 +100,9 @@ pub enum DumpError {
         gpu: String,
     },
     /// A BO is of a kind that cannot be restored.
-    #[error("BO {index} at {addr:#x} of process {pid} has flags {flags:#x}, a kind that cannot be restored")]
+    #[error(
+        "BO {index} at {addr:#x} of process {pid} has flags {flags:#x}, a kind that cannot be restored"
+    )]
     UnknownBoKind {
         /// The process.
         pid: i32,
@@ -131,7 +133,7 @@ pub enum DumpError {
     )]
     GemObject {
         /// CRIU's id of the file.
-        id: u32,
+        id: FileId,
         /// The render node.
         node: RenderMinor,
         /// GEM handle.
@@ -140,10 +142,12 @@ pub enum DumpError {
         size: u64,
     },
     /// A dma-buf of a GPU's memory held as a descriptor.
-    #[error("Open file {id} is a dma-buf of {size} bytes of GPU memory: shared GPU memory is not restored yet")]
+    #[error(
+        "Open file {id} is a dma-buf of {size} bytes of GPU memory: shared GPU memory is not restored yet"
+    )]
     DmaBuf {
         /// CRIU's id of the file.
-        id: u32,
+        id: FileId,
         /// Size in bytes.
         size: u64,
     },
@@ -155,8 +159,8 @@ pub enum RestoreError {
     /// A call on `/dev/kfd` failed.
     #[error("KFD call failed while restoring process {pid}")]
     Kfd {
-        /// The process (innermost pid).
-        pid: i32,
+        /// The process.
+        pid: TaskPid,
         /// The call and its errno.
         #[source]
         source: KfdError,
@@ -184,23 +188,42 @@ pub enum RestoreError {
     /// An image is missing, damaged or contradicts itself.
     #[error("Cannot use the GPU images")]
     Image(#[from] ImageError),
+    /// Images that are sound each by itself contradict one another.
+    #[error("The GPU images contradict one another")]
+    Contradiction(#[from] FormatError),
+    /// An image that belongs to the set is not there.
+    #[error("Image {name} is missing")]
+    MissingImage {
+        /// Its name.
+        name: String,
+    },
+    /// An index does not belong to its pages file.
+    #[error("Index {name} does not fit the BOs of the checkpoint: {reason}")]
+    WrongIndex {
+        /// Its name.
+        name: String,
+        /// In what.
+        reason: &'static str,
+    },
     /// No GPU image of the process was found.
-    #[error("No amdgpu-kfd image of process {pid} among the images, but GPU file {id} belongs to it")]
+    #[error(
+        "No amdgpu-kfd image of process {pid} among the images, but GPU file {id} belongs to it"
+    )]
     NoKfdImage {
-        /// The process (innermost pid).
-        pid: i32,
+        /// The process.
+        pid: TaskPid,
         /// CRIU's id of the file that needs it.
-        id: u32,
+        id: FileId,
     },
     /// The image was made of another process than the one that opens the file.
     #[error("Image of GPU file {id} belongs to process {image_pid}, but process {pid} restores it")]
     WrongProcess {
         /// CRIU's id of the file.
-        id: u32,
+        id: FileId,
         /// Pid in the image.
-        image_pid: i32,
+        image_pid: TaskPid,
         /// Pid of the task.
-        pid: i32,
+        pid: TaskPid,
     },
     /// The GPUs that the task may use do not fit.
     #[error("The GPUs of this task do not fit the checkpoint")]
@@ -234,7 +257,7 @@ pub enum RestoreError {
     #[error("File {id} is a dma-buf of GPU memory: shared GPU memory is not restored yet")]
     DmaBuf {
         /// CRIU's id of the file.
-        id: u32,
+        id: FileId,
     },
     /// CRIU's fdstore failed.
     #[error("CRIU's fdstore failed for {what}")]
@@ -246,7 +269,9 @@ pub enum RestoreError {
         source: io::Error,
     },
     /// A recorded mapping has no BO at the new place.
-    #[error("Mapping {start:#x}-{end:#x} (offset {pgoff:#x}) of the images belongs to no restored BO")]
+    #[error(
+        "Mapping {start:#x}-{end:#x} (offset {pgoff:#x}) of the images belongs to no restored BO"
+    )]
     LostMapping {
         /// First byte.
         start: u64,
@@ -264,8 +289,8 @@ pub enum RestoreError {
     /// An earlier hook of this task had failed.
     #[error("The GPU state of process {pid} could not be restored by an earlier step")]
     Earlier {
-        /// The process (innermost pid).
-        pid: i32,
+        /// The process.
+        pid: TaskPid,
     },
 }
 

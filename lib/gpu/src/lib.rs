@@ -16,6 +16,7 @@
 
 pub mod pipeline;
 
+mod bulk;
 mod config;
 mod device;
 mod dump;
@@ -30,4 +31,4 @@ pub use dump::DumpSession;
 pub use error::{DumpError, RestoreError};
 pub use host::{FdStoreId, Host, LogLevel};
 pub use outcome::Outcome;
-pub use restore::{RestoreSession, TaskBoard, TaskSlot, TaskStage, VmaAnswer};
+pub use restore::{MappingFile, RestoreSession, TaskBoard, TaskSlot, TaskStage, VmaAnswer};

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
+use rocferry_image::TaskPid;
 use rocferry_kfd::{DeviceNumber, Sysfs, same_open_file};
 use rustix::process::Pid;
 
@@ -29,7 +30,7 @@ pub(crate) struct Tracee {
     /// Pid as this CRIU sees it.
     pub(crate) pid: Pid,
     /// Pid in its own innermost pid namespace: the one in the images.
-    pub(crate) ns_pid: i32,
+    pub(crate) ns_pid: TaskPid,
     /// Parent, as this CRIU sees it.
     pub(crate) parent: i32,
     /// Does KFD know a process with this pid?
@@ -51,8 +52,11 @@ impl Tracees {
     /// `/proc` cannot be listed.
     pub(crate) fn collect(devices: &Devices) -> io::Result<Self> {
         let tracer = rustix::process::getpid().as_raw_nonzero().get();
-        let kfd_pids: HashSet<u32> =
-            Sysfs::default().kfd_processes().unwrap_or_default().into_iter().collect();
+        let kfd_pids: HashSet<u32> = Sysfs::default()
+            .kfd_processes()
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
         let mut tasks = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
@@ -66,10 +70,17 @@ impl Tracees {
             if status_field(&status, "TracerPid").next() != Some(tracer) {
                 continue;
             }
-            let Some(handle) = Pid::from_raw(pid) else { continue };
+            let Some(handle) = Pid::from_raw(pid) else {
+                continue;
+            };
             tasks.push(Tracee {
                 pid: handle,
-                ns_pid: status_field(&status, "NSpid").last().unwrap_or(pid),
+                ns_pid: TaskPid(
+                    status_field(&status, "NSpid")
+                        .last()
+                        .unwrap_or(pid)
+                        .cast_unsigned(),
+                ),
                 parent: status_field(&status, "PPid").next().unwrap_or(0),
                 has_kfd_process: kfd_pids.contains(&pid.cast_unsigned()),
                 gpu_fds: gpu_fds(pid, devices)?,
@@ -95,7 +106,11 @@ impl Tracees {
     /// The task whose KFD process an open file belongs to: of the holders that KFD knows, the topmost
     /// ancestor. `None` when no holder is known to KFD.
     pub(crate) fn owner<'a>(&'a self, holders: &[&'a Tracee]) -> Option<&'a Tracee> {
-        let known: Vec<_> = holders.iter().copied().filter(|task| task.has_kfd_process).collect();
+        let known: Vec<_> = holders
+            .iter()
+            .copied()
+            .filter(|task| task.has_kfd_process)
+            .collect();
         known.iter().copied().find(|task| {
             let mut above = self.ancestors(task);
             !above.any(|ancestor| known.iter().any(|other| other.pid == ancestor.pid))
@@ -110,7 +125,8 @@ impl Tracees {
                 let holders = self.holders_where(Device::Kfd, |other, candidate| {
                     same_open_file(task.pid, number, other.pid, candidate)
                 });
-                self.owner(&holders).is_some_and(|owner| owner.pid == task.pid)
+                self.owner(&holders)
+                    .is_some_and(|owner| owner.pid == task.pid)
             })
             .collect()
     }
@@ -133,7 +149,10 @@ impl Tracees {
         let mut parent = task.parent;
         // A tree of n tasks has no chain longer than n: a bound against a /proc that lies.
         (0..self.tasks.len()).map_while(move |_| {
-            let above = self.tasks.iter().find(|other| other.pid.as_raw_nonzero().get() == parent)?;
+            let above = self
+                .tasks
+                .iter()
+                .find(|other| other.pid.as_raw_nonzero().get() == parent)?;
             parent = above.parent;
             Some(above)
         })
@@ -145,11 +164,17 @@ fn gpu_fds(pid: i32, devices: &Devices) -> io::Result<Vec<GpuFd>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let entry = entry?;
-        let Some(number) = entry.file_name().to_str().and_then(|text| text.parse().ok()) else {
+        let Some(number) = entry
+            .file_name()
+            .to_str()
+            .and_then(|text| text.parse().ok())
+        else {
             continue;
         };
         // Follows the link to the inode; nothing is opened.
-        let Ok(meta) = fs::metadata(entry.path()) else { continue };
+        let Ok(meta) = fs::metadata(entry.path()) else {
+            continue;
+        };
         if let Some(device) = devices.classify(DeviceNumber::from_raw(meta.rdev())) {
             found.push(GpuFd { number, device });
         }
@@ -189,7 +214,7 @@ mod tests {
     fn task(pid: i32, parent: i32, has_kfd_process: bool) -> Tracee {
         Tracee {
             pid: Pid::from_raw(pid).unwrap(),
-            ns_pid: pid,
+            ns_pid: TaskPid(pid.cast_unsigned()),
             parent,
             has_kfd_process,
             gpu_fds: Vec::new(),
@@ -198,7 +223,9 @@ mod tests {
 
     #[test]
     fn the_topmost_holder_that_kfd_knows_owns_a_file() {
-        let tree = Tracees { tasks: vec![task(10, 1, true), task(11, 10, true), task(12, 11, false)] };
+        let tree = Tracees {
+            tasks: vec![task(10, 1, true), task(11, 10, true), task(12, 11, false)],
+        };
         let all: Vec<_> = tree.iter().collect();
         assert_eq!(tree.owner(&all).unwrap().pid, all[0].pid);
         assert_eq!(tree.owner(&all[1..]).unwrap().pid, all[1].pid);
@@ -208,6 +235,9 @@ mod tests {
     #[test]
     fn the_lowest_pid_opens_a_shared_file() {
         let (high, low) = (task(20, 1, true), task(5, 20, false));
-        assert_eq!(restores_shared_file(&[&high, &low]).unwrap().ns_pid, 5);
+        assert_eq!(
+            restores_shared_file(&[&high, &low]).unwrap().ns_pid,
+            TaskPid(5)
+        );
     }
 }

@@ -7,6 +7,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rocferry_image::FileId;
 use rocferry_kfd::drm::GemHandle;
 use rocferry_kfd::kfd::Access;
 use rocferry_kfd::{Kfd, RenderNode};
@@ -22,23 +23,34 @@ const GAP: u32 = 256;
 /// Refuses a render file that holds GEM objects. Works on the dumpee's open file, and only asks.
 pub(super) fn refuse_objects(
     file: BorrowedFd<'_>,
-    id: u32,
+    id: FileId,
     node: RenderMinor,
 ) -> Result<(), DumpError> {
     let kfd_error = |source| DumpError::Kfd { pid: 0, source };
     let render = RenderNode::from_fd(duplicate(file, id)?).map_err(kfd_error)?;
     if let Some(objects) = render.list_handles().map_err(kfd_error)? {
         return match objects.first() {
-            Some(object) => {
-                Err(DumpError::GemObject { id, node, handle: object.handle.0, size: object.size })
-            }
+            Some(object) => Err(DumpError::GemObject {
+                id,
+                node,
+                handle: object.handle.0,
+                size: object.info.size,
+            }),
             None => Ok(()),
         };
     }
     for handle in 1..=GAP {
-        if let Some(info) = render.gem_create_info(GemHandle(handle)).map_err(kfd_error)? {
+        if let Some(info) = render
+            .gem_create_info(GemHandle(handle))
+            .map_err(kfd_error)?
+        {
             let size = info.size;
-            return Err(DumpError::GemObject { id, node, handle, size });
+            return Err(DumpError::GemObject {
+                id,
+                node,
+                handle,
+                size,
+            });
         }
     }
     Ok(())
@@ -49,23 +61,33 @@ pub(super) fn refuse_objects(
 /// Nothing is sent to a file that is not a dma-buf, and the question goes to KFD, not to the file.
 pub(super) fn foreign_dma_buf(
     file: BorrowedFd<'_>,
-    id: u32,
+    id: FileId,
     devices: &Devices,
 ) -> Result<(), DumpError> {
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
     let target = fs::read_link(link).unwrap_or_default();
-    if !target.as_os_str().as_encoded_bytes().starts_with(b"/dmabuf:") || devices.system().is_none() {
+    if !target
+        .as_os_str()
+        .as_encoded_bytes()
+        .starts_with(b"/dmabuf:")
+        || devices.system().is_none()
+    {
         return Ok(());
     }
     // A host whose KFD cannot be opened has no GPU memory that could be behind it.
-    let Ok(kfd) = Kfd::open(KFD_PATH.as_ref(), Access::ReadOnly) else { return Ok(()) };
+    let Ok(kfd) = Kfd::open(KFD_PATH.as_ref(), Access::ReadOnly) else {
+        return Ok(());
+    };
     match kfd.dmabuf_info(file) {
-        Ok(info) => Err(DumpError::DmaBuf { id, size: info.size }),
+        Ok(info) => Err(DumpError::DmaBuf {
+            id,
+            size: info.size,
+        }),
         Err(_not_of_a_gpu) => Ok(()),
     }
 }
 
-fn duplicate(file: BorrowedFd<'_>, id: u32) -> Result<std::os::fd::OwnedFd, DumpError> {
+fn duplicate(file: BorrowedFd<'_>, id: FileId) -> Result<std::os::fd::OwnedFd, DumpError> {
     rustix::io::fcntl_dupfd_cloexec(file, 0)
         .map_err(|errno| system(format!("open file {id}"))(errno.into()))
 }

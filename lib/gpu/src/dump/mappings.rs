@@ -8,31 +8,34 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use rocferry_image::{DeviceMapping, MappedDevice};
+use rocferry_image::{DeviceVma, VmaKind};
 use rocferry_kfd::DeviceNumber;
-use rocferry_kfd::kfd::Offset;
+use rocferry_kfd::kfd::{CheckpointedBo, Offset};
 
 use super::process::PausedProcess;
-use super::session::{node_name, system};
+use super::session::system;
 use crate::device::{Device, Devices};
 use crate::error::DumpError;
 use crate::tracee::Tracees;
 
 /// A line of `/proc/PID/maps` that maps a GPU device.
 #[derive(Debug, PartialEq, Eq)]
-struct DeviceVma {
+struct GpuVma {
     start: u64,
     end: u64,
     pgoff: u64,
     device: Device,
+    prot: u32,
+    private: bool,
 }
 
 /// The mappings of a paused process, each tied to its BO; those that cannot be restored are refused.
 pub(super) fn of_process(
     process: &PausedProcess,
     devices: &Devices,
-) -> Result<Vec<DeviceMapping>, DumpError> {
+) -> Result<Vec<DeviceVma>, DumpError> {
     let pid = process.pid().as_raw_nonzero().get();
+    let bos = &process.checkpoint.bos;
     device_vmas(pid, devices)?
         .into_iter()
         .map(|vma| {
@@ -43,35 +46,57 @@ pub(super) fn of_process(
                 file,
                 reason,
             };
-            let device = match vma.device {
+            let (kind, gpu, bo) = match vma.device {
                 Device::Kfd => match Offset::of_kfd(vma.pgoff) {
                     Offset::ReservedMemory(_) => {
                         let reason = "it is the trap-handler page that the driver maps on APUs";
                         return Err(refuse("/dev/kfd".to_owned(), reason));
                     }
-                    _ => MappedDevice::Kfd,
+                    Offset::Events => (VmaKind::Kfd, None, None),
+                    Offset::Doorbell(actual) | Offset::Mmio(actual) => {
+                        let bo = bos
+                            .iter()
+                            .position(|bo| bo.offset == vma.pgoff && !bo.flags.has_dmabuf());
+                        (VmaKind::Kfd, process.user_id(actual), bo)
+                    }
                 },
                 Device::Render(minor) => {
-                    let gpu = devices.gpu(minor).and_then(|actual| process.user_id(actual));
+                    let gpu = devices
+                        .gpu(minor)
+                        .and_then(|actual| process.user_id(actual));
                     let Some(gpu) = gpu else {
                         let reason = "the process has no KFD memory on that GPU";
-                        return Err(refuse(node_name(minor), reason));
+                        return Err(refuse(minor.to_string(), reason));
                     };
-                    let bos = || process.checkpoint.bos.iter().filter(|bo| bo.gpu == gpu && bo.flags.has_dmabuf());
-                    let fits = |start: u64, size: u64| start == vma.pgoff && vma.end - vma.start <= size;
-                    if !bos().any(|bo| fits(bo.offset, bo.size)) {
-                        let inside = bos().any(|bo| (bo.offset..bo.offset + bo.size).contains(&vma.pgoff));
+                    let on_gpu = |bo: &CheckpointedBo| bo.gpu == gpu && bo.flags.has_dmabuf();
+                    let bo = bos.iter().position(|bo| {
+                        on_gpu(bo) && bo.offset == vma.pgoff && vma.end - vma.start <= bo.size
+                    });
+                    if bo.is_none() {
+                        let holds = |bo: &CheckpointedBo| {
+                            on_gpu(bo) && vma.pgoff >= bo.offset && vma.pgoff - bo.offset < bo.size
+                        };
+                        let inside = bos.iter().any(holds);
                         let reason = if inside {
                             "it begins inside a BO, and the kernel maps a BO from its start only"
                         } else {
                             "it maps a GEM object that KFD does not own, which is not restored yet"
                         };
-                        return Err(refuse(node_name(minor), reason));
+                        return Err(refuse(minor.to_string(), reason));
                     }
-                    MappedDevice::Render { gpu }
+                    (VmaKind::Render, Some(gpu), bo)
                 }
             };
-            Ok(DeviceMapping { start: vma.start, end: vma.end, pgoff: vma.pgoff, device })
+            Ok(DeviceVma {
+                start: vma.start,
+                end: vma.end,
+                pgoff: vma.pgoff,
+                kind,
+                gpu,
+                bo: bo.and_then(|bo| u32::try_from(bo).ok()),
+                prot: vma.prot,
+                private: vma.private,
+            })
         })
         .collect()
 }
@@ -84,25 +109,33 @@ pub(super) fn check_other_tasks(tracees: &Tracees, devices: &Devices) -> Result<
         if let Some(vma) = device_vmas(pid, devices)?.first() {
             let file = match vma.device {
                 Device::Kfd => "/dev/kfd".to_owned(),
-                Device::Render(minor) => node_name(minor),
+                Device::Render(minor) => minor.to_string(),
             };
             let reason = "the process has no KFD context of its own (inherited over fork)";
             let (start, end) = (vma.start, vma.end);
-            return Err(DumpError::Mapping { pid, start, end, file, reason });
+            return Err(DumpError::Mapping {
+                pid,
+                start,
+                end,
+                file,
+                reason,
+            });
         }
     }
     Ok(())
 }
 
 /// Mappings of GPU devices in a task, by address.
-fn device_vmas(pid: i32, devices: &Devices) -> Result<Vec<DeviceVma>, DumpError> {
+fn device_vmas(pid: i32, devices: &Devices) -> Result<Vec<GpuVma>, DumpError> {
     let path = format!("/proc/{pid}/maps");
     let maps = fs::read_to_string(&path).map_err(system(path))?;
     // The device of a file is looked up once per inode: a process maps few files many times.
     let mut known: HashMap<(&str, &str), Option<Device>> = HashMap::new();
     let mut found = Vec::new();
     for line in maps.lines() {
-        let Some(map) = MapsLine::parse(line) else { continue };
+        let Some(map) = MapsLine::parse(line) else {
+            continue;
+        };
         if map.inode == "0" {
             continue;
         }
@@ -113,7 +146,14 @@ fn device_vmas(pid: i32, devices: &Devices) -> Result<Vec<DeviceVma>, DumpError>
             devices.classify(DeviceNumber::from_raw(rdev))
         });
         if let Some(device) = device {
-            found.push(DeviceVma { start: map.start, end: map.end, pgoff: map.offset, device });
+            found.push(GpuVma {
+                start: map.start,
+                end: map.end,
+                pgoff: map.offset,
+                device,
+                prot: map.prot,
+                private: map.private,
+            });
         }
     }
     Ok(found)
@@ -125,6 +165,8 @@ struct MapsLine<'a> {
     start: u64,
     end: u64,
     offset: u64,
+    prot: u32,
+    private: bool,
     dev: &'a str,
     inode: &'a str,
 }
@@ -134,12 +176,22 @@ impl<'a> MapsLine<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
-        let _perms = fields.next()?;
+        let perms = fields.next()?.as_bytes();
+        let bit = |at: usize, letter, bit| {
+            if perms.get(at) == Some(&letter) {
+                bit
+            } else {
+                0
+            }
+        };
         let offset = fields.next()?;
         Some(Self {
             start: u64::from_str_radix(start, 16).ok()?,
             end: u64::from_str_radix(end, 16).ok()?,
             offset: u64::from_str_radix(offset, 16).ok()?,
+            // PROT_READ, PROT_WRITE, PROT_EXEC of mman.h
+            prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
+            private: perms.get(3) == Some(&b'p'),
             dev: fields.next()?,
             inode: fields.next()?,
         })
@@ -152,11 +204,14 @@ mod tests {
 
     #[test]
     fn maps_lines_with_any_path_are_read() {
-        let line = "7f00aa000000-7f00aa200000 rw-s 100004000 00:06 523   /dev/dri/renderD128 (deleted)";
+        let line =
+            "7f00aa000000-7f00aa200000 rw-s 100004000 00:06 523   /dev/dri/renderD128 (deleted)";
         let want = MapsLine {
             start: 0x7f00_aa00_0000,
             end: 0x7f00_aa20_0000,
             offset: 0x1_0000_4000,
+            prot: 3,
+            private: false,
             dev: "00:06",
             inode: "523",
         };

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
-use rocferry_image::DeviceMapping;
+use rocferry_image::{DeviceVma, FileId, TaskPid};
 use rocferry_kfd::kfd::{Checkpoint, Counts};
 use rocferry_kfd::{BoFlags, Kfd, Sysfs};
 use rocferry_topology::{ActualGpuId, UserGpuId};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::session::{node_name, system};
+use super::session::system;
 use crate::device::{Device, Devices};
 use crate::error::DumpError;
 use crate::host::{Host, log_at};
@@ -19,16 +19,16 @@ use crate::tracee::{Tracee, Tracees};
 #[derive(Debug)]
 pub(super) struct PausedProcess {
     pid: Pid,
-    ns_pid: i32,
+    ns_pid: TaskPid,
     /// A copy of the process's own kfd file: KFD takes CRIU_OP only on that, and only from the ptracer.
     kfd: Kfd,
     counts: Counts,
     /// What CHECKPOINT returned; the dma-bufs are taken out when the contents are saved.
     pub(super) checkpoint: Checkpoint,
     /// Device mappings of the process.
-    pub(super) mappings: Vec<DeviceMapping>,
+    pub(super) vmas: Vec<DeviceVma>,
     /// CRIU's id of the first kfd file: the one that the images are named after.
-    pub(super) kfd_file: Option<u32>,
+    pub(super) kfd_file: Option<FileId>,
 }
 
 impl PausedProcess {
@@ -45,7 +45,9 @@ impl PausedProcess {
             .next()
             .ok_or(DumpError::NoKfdFile { pid })?;
         let kfd = Kfd::from_fd(take_fd(owner.pid, number)?);
-        let counts = kfd.process_info().map_err(|source| DumpError::Kfd { pid, source })?;
+        let counts = kfd
+            .process_info()
+            .map_err(|source| DumpError::Kfd { pid, source })?;
         log_at!(
             host,
             Info,
@@ -60,8 +62,12 @@ impl PausedProcess {
             ns_pid: owner.ns_pid,
             kfd,
             counts,
-            checkpoint: Checkpoint { devices: Vec::new(), bos: Vec::new(), priv_data: Vec::new() },
-            mappings: Vec::new(),
+            checkpoint: Checkpoint {
+                devices: Vec::new(),
+                bos: Vec::new(),
+                priv_data: Vec::new(),
+            },
+            vmas: Vec::new(),
             kfd_file: None,
         })
     }
@@ -77,8 +83,10 @@ impl PausedProcess {
         if self.counts.bos > 0 {
             refuse_gpu_without_vm(owner, devices)?;
         }
-        self.checkpoint =
-            self.kfd.checkpoint(&self.counts).map_err(|source| DumpError::Kfd { pid, source })?;
+        self.checkpoint = self
+            .kfd
+            .checkpoint(&self.counts)
+            .map_err(|source| DumpError::Kfd { pid, source })?;
         for (index, bo) in self.checkpoint.bos.iter().enumerate() {
             let kinds = BoFlags::VRAM
                 | BoFlags::GTT
@@ -87,11 +95,22 @@ impl PausedProcess {
                 | BoFlags::MMIO_REMAP;
             if !bo.flags.intersects(kinds) {
                 let (addr, flags) = (bo.addr, bo.flags.bits());
-                return Err(DumpError::UnknownBoKind { pid, index, addr, flags });
+                return Err(DumpError::UnknownBoKind {
+                    pid,
+                    index,
+                    addr,
+                    flags,
+                });
             }
         }
         for device in &self.checkpoint.devices {
-            log_at!(host, Debug, "GPU {} of process {pid} is {} here", device.user, device.actual);
+            log_at!(
+                host,
+                Debug,
+                "GPU {} of process {pid} is {} here",
+                device.user,
+                device.actual
+            );
         }
         Ok(())
     }
@@ -116,7 +135,7 @@ impl PausedProcess {
     }
 
     /// Innermost pid: the one in the images.
-    pub(super) fn ns_pid(&self) -> i32 {
+    pub(super) fn ns_pid(&self) -> TaskPid {
         self.ns_pid
     }
 
@@ -127,14 +146,19 @@ impl PausedProcess {
 
     /// The id that the process knows a GPU by.
     pub(super) fn user_id(&self, actual: ActualGpuId) -> Option<UserGpuId> {
-        self.checkpoint.devices.iter().find(|device| device.actual == actual).map(|device| device.user)
+        self.checkpoint
+            .devices
+            .iter()
+            .find(|device| device.actual == actual)
+            .map(|device| device.user)
     }
 }
 
 /// A copy of a descriptor of a seized task.
 fn take_fd(pid: Pid, number: i32) -> Result<OwnedFd, DumpError> {
     let what = || format!("descriptor {number} of process {}", pid.as_raw_nonzero());
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| system(what())(errno.into()))?;
+    let pidfd =
+        pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| system(what())(errno.into()))?;
     pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty())
         .map_err(|errno| system(what())(errno.into()))
 }
@@ -153,13 +177,22 @@ fn refuse_gpu_without_vm(owner: &Tracee, devices: &Devices) -> Result<(), DumpEr
         })
         .collect();
     // Without the list nothing can be told, and kernels that lack it are not the ones that crash.
-    let usable = Sysfs::default().kfd_process_gpus(pid.cast_unsigned()).unwrap_or_default();
+    let usable = Sysfs::default()
+        .kfd_process_gpus(pid.cast_unsigned())
+        .unwrap_or_default();
     let Some(gpu) = usable.into_iter().find(|gpu| !held.contains(gpu)) else {
         return Ok(());
     };
     let node = devices
         .system()
         .and_then(|system| system.gpus().find(|node| node.id == gpu))
-        .map_or_else(|| "no render node".to_owned(), |node| node_name(node.render_minor));
-    Err(DumpError::GpuWithoutVm { pid, gpu: gpu.to_string(), node })
+        .map_or_else(
+            || "no render node".to_owned(),
+            |node| node.render_minor.to_string(),
+        );
+    Err(DumpError::GpuWithoutVm {
+        pid,
+        gpu: gpu.to_string(),
+        node,
+    })
 }

@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rocferry_image::FileId;
 use rocferry_kfd::kfd::{Access, INTERFACE_MAJOR, INTERFACE_MINOR_MIN};
 use rocferry_kfd::{DeviceNumber, Kfd};
-use rocferry_topology::RenderMinor;
 
 use super::process::PausedProcess;
 use super::{contents, gem, images, mappings};
@@ -27,12 +27,20 @@ pub struct DumpSession {
 impl DumpSession {
     /// A dump that has seen nothing yet. Reads nothing: most dumps have no GPU in them.
     pub fn new(config: Config) -> Self {
-        Self { config, devices: None, tracees: None, processes: Vec::new() }
+        Self {
+            config,
+            devices: None,
+            tracees: None,
+            processes: Vec::new(),
+        }
     }
 
     /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)?
     pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> bool {
-        let ours = self.devices().classify(DeviceNumber::from_raw(rdev)).is_some();
+        let ours = self
+            .devices()
+            .classify(DeviceNumber::from_raw(rdev))
+            .is_some();
         if ours {
             host.claim_inventory();
         }
@@ -47,17 +55,21 @@ impl DumpSession {
         &mut self,
         host: &dyn Host,
         file: BorrowedFd<'_>,
-        id: u32,
+        id: FileId,
     ) -> Outcome<(), DumpError> {
         let stat = match rustix::fs::fstat(file) {
             Ok(stat) => stat,
             Err(errno) => return Outcome::Failed(system(format!("open file {id}"))(errno.into())),
         };
-        let device = self.devices().classify(DeviceNumber::from_raw(stat.st_rdev));
+        let device = self
+            .devices()
+            .classify(DeviceNumber::from_raw(stat.st_rdev));
         match device {
             Some(device) => {
                 host.claim_inventory();
-                self.dump_device(host, file, id, device).map_or_else(Outcome::Failed, Outcome::from_shown)
+                self.dump_device(host, file, id, device)
+                    .map(Shown::saved)
+                    .into()
             }
             None => match gem::foreign_dma_buf(file, id, self.devices()) {
                 Ok(()) => Outcome::NotMine,
@@ -84,13 +96,15 @@ impl DumpSession {
         &mut self,
         host: &dyn Host,
         file: BorrowedFd<'_>,
-        id: u32,
+        id: FileId,
         device: Device,
     ) -> Result<Shown, DumpError> {
         let devices = self.devices.get_or_insert_with(Devices::read);
         let tracees = match self.tracees.take() {
             Some(tracees) => tracees,
-            None => Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?,
+            None => {
+                Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?
+            }
         };
         let tracees = self.tracees.insert(tracees);
         let holders = tracees.holders(file, device);
@@ -100,22 +114,38 @@ impl DumpSession {
         if let Some(first) = restores_shared_file(&holders)
             && first.pid != owner.pid
         {
-            return Err(DumpError::SharedWithLowerPid { owner: owner.ns_pid, other: first.ns_pid });
+            return Err(DumpError::SharedWithLowerPid {
+                owner: owner.ns_pid,
+                other: first.ns_pid,
+            });
         }
-        let place = match self.processes.iter().position(|known| known.pid() == owner.pid) {
+        let place = match self
+            .processes
+            .iter()
+            .position(|known| known.pid() == owner.pid)
+        {
             Some(place) => place,
             None => {
-                if self.processes.iter().any(|known| known.ns_pid() == owner.ns_pid) {
-                    return Err(DumpError::SamePid { ns_pid: owner.ns_pid });
+                if self
+                    .processes
+                    .iter()
+                    .any(|known| known.ns_pid() == owner.ns_pid)
+                {
+                    return Err(DumpError::SamePid {
+                        ns_pid: owner.ns_pid,
+                    });
                 }
                 check_version(host)?;
                 // Registered before anything else can fail: from here on `finish` has to resume it.
-                self.processes.push(PausedProcess::pause(host, owner, tracees)?);
+                self.processes
+                    .push(PausedProcess::pause(host, owner, tracees)?);
                 let place = self.processes.len() - 1;
                 let process = &mut self.processes[place];
                 process.checkpoint(host, owner, devices)?;
-                mappings::check_other_tasks(tracees, devices)?;
-                process.mappings = mappings::of_process(process, devices)?;
+                if place == 0 {
+                    mappings::check_other_tasks(tracees, devices)?;
+                }
+                process.vmas = mappings::of_process(process, devices)?;
                 place
             }
         };
@@ -124,8 +154,9 @@ impl DumpSession {
             Device::Kfd => match process.kfd_file {
                 None => {
                     process.kfd_file = Some(id);
-                    contents::save(host, process, &self.config, devices)?;
-                    images::write_kfd(host, process, id, file, devices)?;
+                    let image = images::kfd_image(process, devices)?;
+                    contents::save(host, process, id, &image, &self.config, devices)?;
+                    images::write_kfd(host, process, id, file, &image, devices)?;
                 }
                 Some(first) => images::write_kfd_alias(host, process, id, first, file)?,
             },
@@ -134,7 +165,12 @@ impl DumpSession {
                 images::write_render(host, process, id, minor, file, owner, devices)?;
             }
         }
-        log_at!(host, Debug, "File {id} ({device:?}, descriptor {}) is saved", file.as_raw_fd());
+        log_at!(
+            host,
+            Debug,
+            "File {id} ({device:?}, descriptor {}) is saved",
+            file.as_raw_fd()
+        );
         Ok(Shown::Saved)
     }
 }
@@ -146,11 +182,11 @@ enum Shown {
     Refused,
 }
 
-impl<E> Outcome<(), E> {
-    fn from_shown(shown: Shown) -> Self {
-        match shown {
-            Shown::Saved => Self::Done(()),
-            Shown::Refused => Self::NotMine,
+impl Shown {
+    fn saved(self) -> Option<()> {
+        match self {
+            Self::Saved => Some(()),
+            Self::Refused => None,
         }
     }
 }
@@ -160,7 +196,7 @@ fn no_owner(
     host: &dyn Host,
     holders: &[&Tracee],
     device: Device,
-    id: u32,
+    id: FileId,
 ) -> Result<Shown, DumpError> {
     if let (Device::Render(minor), Some(holder)) = (device, holders.first()) {
         log_at!(
@@ -168,14 +204,14 @@ fn no_owner(
             Error,
             "File {id} is {} of process {}, which has no KFD context: processes that use a render node \
              without /dev/kfd cannot be restored yet",
-            node_name(minor),
+            minor,
             holder.pid.as_raw_nonzero()
         );
         return Ok(Shown::Refused);
     }
     let file = match device {
         Device::Kfd => "/dev/kfd".to_owned(),
-        Device::Render(minor) => node_name(minor),
+        Device::Render(minor) => minor.to_string(),
     };
     Err(DumpError::NoOwner { id, file })
 }
@@ -185,16 +221,20 @@ fn check_version(host: &dyn Host) -> Result<(), DumpError> {
     let version = Kfd::open(KFD_PATH.as_ref(), Access::ReadOnly)
         .and_then(|kfd| kfd.version())
         .map_err(|source| DumpError::Kfd { pid: 0, source })?;
-    log_at!(host, Debug, "KFD interface {}.{}", version.major, version.minor);
+    log_at!(
+        host,
+        Debug,
+        "KFD interface {}.{}",
+        version.major,
+        version.minor
+    );
     if version.major == INTERFACE_MAJOR && version.minor >= INTERFACE_MINOR_MIN {
         return Ok(());
     }
-    Err(DumpError::KfdTooOld { major: version.major, minor: version.minor })
-}
-
-/// A render node's usual name, for messages.
-pub(super) fn node_name(minor: RenderMinor) -> String {
-    format!("renderD{}", minor.0)
+    Err(DumpError::KfdTooOld {
+        major: version.major,
+        minor: version.minor,
+    })
 }
 
 /// An error of the system, with what was read.

@@ -1,5 +1,7 @@
 //! What tasks tell CRIU about their GPU state.
 
+use rocferry_image::TaskPid;
+
 /// How far the GPU state of one task has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -36,11 +38,11 @@ pub struct TaskSlot(pub usize);
 /// dereferences a null pointer or raises a counter for good. So a task writes here what it has reached.
 pub trait TaskBoard {
     /// Takes a free slot for the task with this innermost pid; `None` when all are taken.
-    fn claim(&self, pid: i32) -> Option<TaskSlot>;
+    fn claim(&self, pid: TaskPid) -> Option<TaskSlot>;
     /// Notes a stage.
     fn set(&self, slot: TaskSlot, stage: TaskStage);
     /// All tasks: slot, innermost pid, stage.
-    fn tasks(&self) -> Vec<(TaskSlot, i32, TaskStage)>;
+    fn tasks(&self) -> Vec<(TaskSlot, TaskPid, TaskStage)>;
     /// How many tasks fit.
     fn capacity(&self) -> usize;
 }

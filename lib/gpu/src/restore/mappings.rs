@@ -6,7 +6,7 @@
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 
-use rocferry_image::MappedDevice;
+use rocferry_image::{DeviceVma, VmaKind};
 use rocferry_kfd::same_open_file;
 use rocferry_topology::{RenderMinor, UserGpuId};
 use rustix::event::{EventfdFlags, eventfd};
@@ -60,20 +60,33 @@ pub(super) fn answer(
     };
     let place = match (task, device) {
         (Some(task), Target::Kfd) => task.kfd_offset(pgoff).map(|offset| (offset, None)),
-        (Some(task), Target::Render(gpu)) => {
-            task.render_offset(gpu, pgoff).map(|offset| (offset, Some(gpu)))
-        }
+        (Some(task), Target::Render(gpu)) => task
+            .render_offset(gpu, pgoff)
+            .map(|offset| (offset, Some(gpu))),
         (None, _) | (_, Target::Unknown) => None,
     };
     let answered = match (place, task) {
-        (Some((offset, Some(gpu))), Some(task)) => file_for(host, task, gpu)
-            .map(|file| VmaAnswer { offset, file: Some(file) }),
+        (Some((offset, Some(gpu))), Some(task)) => {
+            file_for(host, task, gpu).map(|file| VmaAnswer {
+                offset,
+                file: Some(file),
+            })
+        }
         (Some((offset, _)), _) => Ok(VmaAnswer { offset, file: None }),
-        (None, _) => Err(RestoreError::LostMapping { start: addr, end: addr, pgoff }),
+        (None, _) => Err(RestoreError::LostMapping {
+            start: addr,
+            end: addr,
+            pgoff,
+        }),
     };
     match answered {
         Ok(answer) => {
-            log_at!(host, Debug, "Mapping at {addr:#x}: offset {pgoff:#x} is now {:#x}", answer.offset);
+            log_at!(
+                host,
+                Debug,
+                "Mapping at {addr:#x}: offset {pgoff:#x} is now {:#x}",
+                answer.offset
+            );
             Outcome::Done(answer)
         }
         Err(error) => {
@@ -104,11 +117,12 @@ pub(super) enum Target {
     Unknown,
 }
 
-impl From<MappedDevice> for Target {
-    fn from(device: MappedDevice) -> Self {
-        match device {
-            MappedDevice::Kfd => Self::Kfd,
-            MappedDevice::Render { gpu } => Self::Render(gpu),
+impl From<&DeviceVma> for Target {
+    fn from(vma: &DeviceVma) -> Self {
+        match (vma.kind, vma.gpu) {
+            (VmaKind::Kfd, _) => Self::Kfd,
+            (VmaKind::Render, Some(gpu)) => Self::Render(gpu),
+            (VmaKind::Render, None) => Self::Unknown,
         }
     }
 }
@@ -122,7 +136,10 @@ fn device_of_path(task: Option<&RestoredTask>, path: &Path) -> Option<Target> {
     let minor = RenderMinor(name.strip_prefix("renderD")?.parse().ok()?);
     // A task without GPU state may map another vendor's render node.
     let task = task?;
-    Some(task.gpu_of_source_minor(minor).map_or(Target::Unknown, Target::Render))
+    Some(
+        task.gpu_of_source_minor(minor)
+            .map_or(Target::Unknown, Target::Render),
+    )
 }
 
 /// A file that KFD has allowed the GPU's BOs on: the one that RESTORE was given.

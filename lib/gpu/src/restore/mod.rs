@@ -1,6 +1,7 @@
 //! Restore: in the task from its first GPU file on, and in CRIU when every task stands.
 
 mod board;
+mod contents;
 mod mappings;
 mod predecessor;
 mod result;

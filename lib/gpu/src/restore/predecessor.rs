@@ -46,7 +46,9 @@ pub(super) fn wait_for_dying_processes(host: &dyn Host) {
 /// Has the process ended (or is it a zombie, whose memory map is gone)?
 fn is_gone(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])),
+        Ok(stat) => stat
+            .rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])),
         Err(_) => true,
     }
 }

@@ -3,7 +3,10 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rocferry_image::{FileKind, FileRecord, ImageDir, KfdImage, RenderImage, TaskRecord, names};
+use rocferry_image::{
+    DmabufImage, FileId, FileKind, FileRecord, ImageDir, KfdImage, RenderImage, TaskPid,
+    TaskRecord, names, read_image,
+};
 use rocferry_kfd::kfd::Access;
 use rocferry_kfd::{Kfd, RenderNode, render_node_path};
 use rocferry_topology::{SYSFS_ROOT, System};
@@ -12,9 +15,9 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::board::{TaskBoard, TaskSlot, TaskStage};
 use super::mappings::{self, VmaAnswer};
-use super::result::Results;
-use super::task::RestoredTask;
 use super::predecessor;
+use super::result::{Results, innermost_pid};
+use super::task::{RestoredTask, TaskImages};
 use crate::config::Config;
 use crate::device::KFD_PATH;
 use crate::error::RestoreError;
@@ -53,8 +56,7 @@ impl<B: TaskBoard> RestoreSession<B> {
     /// Called in CRIU before it forks.
     pub fn begin(host: &dyn Host, config: Config, board: B) -> Self {
         let work_dir = std::env::current_dir().ok();
-        let with_gpu = names::any_kfd_image(host.images()).unwrap_or(true);
-        let criu_view = if with_gpu {
+        let criu_view = if may_hold_gpu_state(host.images()) {
             predecessor::wait_for_dying_processes(host);
             System::read(Path::new(SYSFS_ROOT)).ok()
         } else {
@@ -72,7 +74,7 @@ impl<B: TaskBoard> RestoreSession<B> {
 
     /// Opens a dumped file again, in the task (`RESTORE_EXT_FILE`). The first GPU file of a task restores
     /// all of the task's GPU state.
-    pub fn restore_file(&mut self, host: &dyn Host, id: u32) -> Outcome<OwnedFd, RestoreError> {
+    pub fn restore_file(&mut self, host: &dyn Host, id: FileId) -> Outcome<OwnedFd, RestoreError> {
         self.open_file(host, id).into()
     }
 
@@ -100,12 +102,15 @@ impl<B: TaskBoard> RestoreSession<B> {
     /// CRIU ignores the result. A task that could not be resumed would hang in silence, so it is killed:
     /// CRIU then reports a failed restore.
     pub fn resume(&mut self, host: &dyn Host, pid: i32) -> Outcome<(), RestoreError> {
-        let ns_pid = match super::result::innermost_pid(pid) {
+        let ns_pid = match innermost_pid(pid) {
             Ok(ns_pid) => ns_pid,
             Err(error) => return Outcome::Failed(error),
         };
-        let Some((slot, _, stage)) =
-            self.board.tasks().into_iter().find(|(_, task, _)| *task == ns_pid)
+        let Some((slot, _, stage)) = self
+            .board
+            .tasks()
+            .into_iter()
+            .find(|(_, task, _)| *task == ns_pid)
         else {
             return Outcome::NotMine;
         };
@@ -114,64 +119,97 @@ impl<B: TaskBoard> RestoreSession<B> {
                 self.board.set(slot, TaskStage::Resumed);
                 Kfd::open(KFD_PATH.as_ref(), Access::ReadWrite)
                     .and_then(|kfd| kfd.resume(pid.cast_unsigned()))
-                    .map_err(|source| RestoreError::Kfd { pid: ns_pid, source })
+                    .map_err(|source| RestoreError::Kfd {
+                        pid: ns_pid,
+                        source,
+                    })
             }
             TaskStage::Resumed => return Outcome::NotMine,
             TaskStage::Begun | TaskStage::Records => Err(RestoreError::Earlier { pid: ns_pid }),
         };
-        self.results.add(ns_pid, stage, answer.as_ref().err());
+        self.results.add(ns_pid, stage, Some(answer.as_ref()));
         let written = self.results.write(self.work_dir.as_deref());
         let failed = answer.err().or(written.err());
         let Some(error) = failed else {
-            log_at!(host, Info, "Process {pid} (pid {ns_pid} in the images) is resumed");
+            log_at!(
+                host,
+                Info,
+                "Process {pid} (pid {ns_pid} in the images) is resumed"
+            );
             return Outcome::Done(());
         };
-        log_at!(host, Error, "Process {pid} is killed: its GPU queues cannot be resumed");
+        log_at!(
+            host,
+            Error,
+            "Process {pid} is killed: its GPU queues cannot be resumed"
+        );
         if let Some(pid) = Pid::from_raw(pid)
             && let Err(errno) = kill_process(pid, Signal::KILL)
         {
-            log_at!(host, Error, "Cannot kill process {}: {errno}", pid.as_raw_nonzero());
+            log_at!(
+                host,
+                Error,
+                "Cannot kill process {}: {errno}",
+                pid.as_raw_nonzero()
+            );
         }
         Outcome::Failed(error)
     }
 
     /// Ends the restore, in CRIU (`exit`).
-    pub fn finish(self, host: &dyn Host, succeeded: bool) {
-        let open = self.board.tasks();
-        let unfinished = open.iter().filter(|(_, _, stage)| *stage != TaskStage::Resumed).count();
-        if succeeded && unfinished > 0 {
-            log_at!(host, Error, "{unfinished} of {} GPU processes were never resumed", open.len());
+    pub fn finish(mut self, host: &dyn Host, succeeded: bool) {
+        let tasks = self.board.tasks();
+        let unfinished: Vec<_> = tasks
+            .iter()
+            .filter(|(_, pid, _)| !self.results.knows(*pid))
+            .collect();
+        for (_, pid, stage) in &unfinished {
+            self.results.add(*pid, *stage, None);
+            if succeeded {
+                log_at!(host, Error, "GPU process {pid} was never resumed");
+            }
+        }
+        if !unfinished.is_empty()
+            && let Err(error) = self.results.write(self.work_dir.as_deref())
+        {
+            log_at!(host, Error, "{}", crate::error::chain(&error));
         }
     }
 
-    fn open_file(&mut self, host: &dyn Host, id: u32) -> Result<Option<OwnedFd>, RestoreError> {
+    fn open_file(&mut self, host: &dyn Host, id: FileId) -> Result<Option<OwnedFd>, RestoreError> {
         let images = host.images();
-        let record = FileRecord::read(images, id)?;
+        let record = read_image::<FileRecord>(images, &names::file_record(id))?;
         let Some(record) = record else {
             return self.open_unrecorded(host, id);
         };
         let flags = OFlags::from_bits_retain(record.status_flags);
         let file = match record.kind {
             FileKind::Kfd => {
-                let task = self.task(host, id, |images| read_task(images, getpid()))?;
+                let task = self.task(host, id, read_task)?;
                 with_flags(task.kfd_file(host)?, flags, "/dev/kfd")?
             }
-            FileKind::KfdAlias => {
-                let kfd = Kfd::open(KFD_PATH.as_ref(), Access::of_flags(flags))
-                    .map_err(|source| RestoreError::Kfd { pid: own_pid(), source })?;
+            FileKind::KfdAlias { .. } => {
+                let kfd =
+                    Kfd::open(KFD_PATH.as_ref(), Access::of_flags(flags)).map_err(|source| {
+                        RestoreError::Kfd {
+                            pid: own_pid(),
+                            source,
+                        }
+                    })?;
                 with_flags(kfd.into_fd(), flags, "/dev/kfd")?
             }
-            FileKind::Render => {
-                let image = RenderImage::read(images, id)?
-                    .ok_or(RestoreError::NoKfdImage { pid: own_pid(), id })?;
-                let task = self.task(host, id, |images| read_task(images, getpid()))?;
-                let name = task.node_name(image.gpu)?;
-                let file = if record.primary {
-                    task.render_file(host, image.gpu)?
+            FileKind::Render { gpu, primary } => {
+                let task = self.task(host, id, read_task)?;
+                let name = task.node_name(gpu)?;
+                let file = if primary {
+                    task.render_file(host, gpu)?
                 } else {
-                    let path = render_node_path(task.render_minor(image.gpu)?);
+                    let path = render_node_path(task.render_minor(gpu)?);
                     RenderNode::open_as(&path, Access::of_flags(flags))
-                        .map_err(|source| RestoreError::Kfd { pid: own_pid(), source })?
+                        .map_err(|source| RestoreError::Kfd {
+                            pid: own_pid(),
+                            source,
+                        })?
                         .into_fd()
                 };
                 with_flags(file, flags, &name)?
@@ -181,32 +219,41 @@ impl<B: TaskBoard> RestoreSession<B> {
     }
 
     /// A file of images that the C plugin wrote: told by the name that exists, in its own order.
-    fn open_unrecorded(&mut self, host: &dyn Host, id: u32) -> Result<Option<OwnedFd>, RestoreError> {
+    fn open_unrecorded(
+        &mut self,
+        host: &dyn Host,
+        id: FileId,
+    ) -> Result<Option<OwnedFd>, RestoreError> {
         let images = host.images();
-        if let Some(image) = KfdImage::read(images, id)? {
-            let task = self.task(host, id, |_| Ok(Some((id, image, None))))?;
+        if let Some(image) = read_image::<KfdImage>(images, &names::kfd(id))? {
+            let task = self.task(host, id, |_, _| {
+                Ok(Some(TaskImages {
+                    kfd_file: id,
+                    kfd: image,
+                    record: None,
+                }))
+            })?;
             return Ok(Some(task.kfd_file(host)?));
         }
-        if let Some(image) = RenderImage::read(images, id)? {
-            let task = self.task(host, id, |images| read_task(images, getpid()))?;
+        if let Some(image) = read_image::<RenderImage>(images, &names::render(id))? {
+            let task = self.task(host, id, read_task)?;
             // That plugin keeps no account of which file is KFD's, and merges all of a GPU into one.
             return Ok(Some(task.render_file(host, image.gpu)?));
         }
-        let dmabuf = images.open(&names::dmabuf(id)).map_err(|source| RestoreError::System {
-            what: format!("the images of file {id}"),
-            source,
-        })?;
-        if dmabuf.is_some() { Err(RestoreError::DmaBuf { id }) } else { Ok(None) }
+        let dmabuf = read_image::<DmabufImage>(images, &names::dmabuf(id))?;
+        if dmabuf.is_some() {
+            Err(RestoreError::DmaBuf { id })
+        } else {
+            Ok(None)
+        }
     }
 
     /// The restored GPU state of this task, made now if this is the first call.
     fn task(
         &mut self,
         host: &dyn Host,
-        id: u32,
-        read: impl FnOnce(
-            &dyn ImageDir,
-        ) -> Result<Option<(u32, KfdImage, Option<TaskRecord>)>, RestoreError>,
+        id: FileId,
+        read: impl FnOnce(&dyn ImageDir, TaskPid) -> Result<Option<TaskImages>, RestoreError>,
     ) -> Result<&mut RestoredTask, RestoreError> {
         let pid = own_pid();
         match std::mem::replace(&mut self.this_task, ThisTask::Failed) {
@@ -215,10 +262,10 @@ impl<B: TaskBoard> RestoreSession<B> {
                 self.this_task = ThisTask::Restored(task);
             }
             ThisTask::Untouched => {
-                let (kfd_id, image, record) =
-                    read(host.images())?.ok_or(RestoreError::NoKfdImage { pid, id })?;
-                if image.pid != pid {
-                    let image_pid = image.pid;
+                let images =
+                    read(host.images(), pid)?.ok_or(RestoreError::NoKfdImage { pid, id })?;
+                if images.kfd.pid != pid {
+                    let image_pid = images.kfd.pid;
                     return Err(RestoreError::WrongProcess { id, image_pid, pid });
                 }
                 let slot = self.claim(pid)?;
@@ -227,7 +274,7 @@ impl<B: TaskBoard> RestoreSession<B> {
                     &self.config,
                     self.criu_view.as_ref(),
                     (&self.board, slot),
-                    (kfd_id, image, record),
+                    images,
                 )?;
                 self.this_task = ThisTask::Restored(Box::new(task));
             }
@@ -238,43 +285,68 @@ impl<B: TaskBoard> RestoreSession<B> {
         }
     }
 
-    fn claim(&self, pid: i32) -> Result<TaskSlot, RestoreError> {
+    fn claim(&self, pid: TaskPid) -> Result<TaskSlot, RestoreError> {
         self.board
             .claim(pid)
-            .ok_or_else(|| RestoreError::TooManyTasks { max: self.board.capacity() })
+            .ok_or_else(|| RestoreError::TooManyTasks {
+                max: self.board.capacity(),
+            })
     }
 }
 
-/// The images of a task's GPU state, by its innermost pid: through our task image, or, where the C plugin
-/// wrote them, by looking at every `amdgpu-kfd` image.
-fn read_task(
-    images: &dyn ImageDir,
-    pid: Pid,
-) -> Result<Option<(u32, KfdImage, Option<TaskRecord>)>, RestoreError> {
-    let pid = pid.as_raw_nonzero().get();
-    if let Some(record) = TaskRecord::read(images, pid)? {
-        let id = record.kfd_file_id;
-        let image = KfdImage::read(images, id)?.ok_or(RestoreError::NoKfdImage { pid, id })?;
-        return Ok(Some((id, image, Some(record))));
+/// Can the images hold GPU state? Told by their names, where they can be listed.
+fn may_hold_gpu_state(images: &dyn ImageDir) -> bool {
+    match images.list() {
+        Ok(Some(names)) => names.iter().any(|name| names::parse_kfd(name).is_some()),
+        Ok(None) | Err(_) => true,
     }
-    for id in names::kfd_ids(images)? {
-        if let Some(image) = KfdImage::read(images, id)?
-            && image.pid == pid
+}
+
+/// The images of a task's GPU state: through our task image, or, where the C plugin wrote them, by looking
+/// at every `amdgpu-kfd` image.
+fn read_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
+    if let Some(record) = read_image::<TaskRecord>(images, &names::task_record(pid))? {
+        let kfd_file = record.kfd_file;
+        let kfd = read_image::<KfdImage>(images, &names::kfd(kfd_file))?;
+        let kfd = kfd.ok_or(RestoreError::NoKfdImage { pid, id: kfd_file })?;
+        return Ok(Some(TaskImages {
+            kfd_file,
+            kfd,
+            record: Some(record),
+        }));
+    }
+    let names = images.list().map_err(|source| RestoreError::System {
+        what: "the folder of images".to_owned(),
+        source,
+    })?;
+    for kfd_file in names
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|name| names::parse_kfd(name))
+    {
+        if let Some(kfd) = read_image::<KfdImage>(images, &names::kfd(kfd_file))?
+            && kfd.pid == pid
         {
-            return Ok(Some((id, image, None)));
+            return Ok(Some(TaskImages {
+                kfd_file,
+                kfd,
+                record: None,
+            }));
         }
     }
     Ok(None)
 }
 
-fn own_pid() -> i32 {
-    getpid().as_raw_nonzero().get()
+fn own_pid() -> TaskPid {
+    TaskPid(getpid().as_raw_nonzero().get().cast_unsigned())
 }
 
 /// Gives an open file the status flags that it had. The access mode was given when it was opened.
 fn with_flags(file: OwnedFd, flags: OFlags, what: &str) -> Result<OwnedFd, RestoreError> {
     let settable = flags & (OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECT | OFlags::NOATIME);
-    rustix::fs::fcntl_setfl(file.as_fd(), settable)
-        .map_err(|errno| RestoreError::System { what: what.to_owned(), source: errno.into() })?;
+    rustix::fs::fcntl_setfl(file.as_fd(), settable).map_err(|errno| RestoreError::System {
+        what: what.to_owned(),
+        source: errno.into(),
+    })?;
     Ok(file)
 }

@@ -4,19 +4,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rocferry_image::{DeviceMapping, ImageDir, KfdImage, TaskRecord};
+use rocferry_image::{DeviceVma, FileId, KfdImage, TaskRecord};
 use rocferry_kfd::kfd::{
     Access, INTERFACE_MAJOR, INTERFACE_MINOR_MIN, Offset, RestoreBo, RestoreDevice, RestoredBo,
 };
 use rocferry_kfd::{BoFlags, Kfd, KfdError, RenderNode};
-use rocferry_topology::{
-    ActualGpuId, RenderMinor, SYSFS_ROOT, System, UserGpuId, map_gpus,
-};
-use rustix::process::getpid;
+use rocferry_topology::{ActualGpuId, RenderMinor, SYSFS_ROOT, System, UserGpuId, map_gpus};
 
 use super::board::{TaskBoard, TaskSlot, TaskStage};
+use super::contents;
 use super::mappings::Target;
-use super::tids;
 use crate::config::Config;
 use crate::device::KFD_PATH;
 use crate::error::RestoreError;
@@ -27,13 +24,13 @@ const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A GPU of the checkpoint and the one that stands in for it.
 #[derive(Debug)]
-struct TaskGpu {
-    user: UserGpuId,
+pub(super) struct TaskGpu {
+    pub(super) user: UserGpuId,
     /// Id on the machine of the dump, where the images tell it.
     source: Option<ActualGpuId>,
     source_minor: RenderMinor,
     actual: ActualGpuId,
-    minor: RenderMinor,
+    pub(super) minor: RenderMinor,
     render: Option<FdStoreId>,
 }
 
@@ -53,7 +50,18 @@ pub(super) struct RestoredTask {
     kfd: Option<FdStoreId>,
     gpus: Vec<TaskGpu>,
     bos: Vec<PlacedBo>,
-    mappings: Vec<DeviceMapping>,
+    vmas: Vec<DeviceVma>,
+}
+
+/// What the dump has left of a process.
+#[derive(Debug)]
+pub(super) struct TaskImages {
+    /// The kfd file that the images are named after.
+    pub(super) kfd_file: FileId,
+    /// The kernel's records.
+    pub(super) kfd: KfdImage,
+    /// Ours; the C plugin writes none.
+    pub(super) record: Option<TaskRecord>,
 }
 
 impl RestoredTask {
@@ -63,34 +71,50 @@ impl RestoredTask {
         config: &Config,
         criu_view: Option<&System>,
         (board, slot): (&B, TaskSlot),
-        (kfd_id, image, record): (u32, KfdImage, Option<TaskRecord>),
+        images: TaskImages,
     ) -> Result<Self, RestoreError> {
-        let pid = getpid().as_raw_nonzero().get();
+        let TaskImages {
+            kfd_file,
+            kfd: image,
+            record,
+        } = images;
+        let pid = image.pid;
         let kfd_error = |source| RestoreError::Kfd { pid, source };
         let kfd = Kfd::open(KFD_PATH.as_ref(), Access::ReadWrite).map_err(kfd_error)?;
         let version = kfd.version().map_err(kfd_error)?;
         if version.major != INTERFACE_MAJOR || version.minor < INTERFACE_MINOR_MIN {
-            return Err(RestoreError::KfdTooOld { major: version.major, minor: version.minor });
+            return Err(RestoreError::KfdTooOld {
+                major: version.major,
+                minor: version.minor,
+            });
         }
-        let mut gpus = map(host, config, criu_view, &kfd, (&image, record.as_ref()))?;
+        let gpus = map(host, config, criu_view, &kfd, (&image, record.as_ref()))?;
         wait_for_memory(&kfd, &image, &gpus)?;
         let nodes = open_nodes(&gpus).map_err(kfd_error)?;
         let restored = restore_records(&kfd, &image, &gpus, &nodes).map_err(kfd_error)?;
         board.set(slot, TaskStage::Records);
         let (placed, buffers) = place(&image, restored)?;
-        fill(host, config, kfd_id, &image, &gpus, buffers)?;
+        contents::fill(
+            host,
+            config,
+            (kfd_file, record.is_some()),
+            &image,
+            &gpus,
+            &buffers,
+        )?;
+        drop(buffers);
         let mut task = Self {
             kfd: None,
             gpus,
             bos: placed,
-            mappings: record.map(|record| record.mappings).unwrap_or_default(),
+            vmas: record.map(|record| record.vmas).unwrap_or_default(),
         };
         task.check_mappings()?;
         for (gpu, node) in task.gpus.iter_mut().zip(nodes) {
-            let what = || format!("renderD{}", gpu.minor.0);
-            gpu.render = Some(store(host, &node.into(), what)?);
+            let what = || gpu.minor.to_string();
+            gpu.render = Some(store(host, &node.into_fd(), what)?);
         }
-        task.kfd = Some(store(host, &kfd.into(), || "/dev/kfd".to_owned())?);
+        task.kfd = Some(store(host, &kfd.into_fd(), || "/dev/kfd".to_owned())?);
         board.set(slot, TaskStage::Contents);
         Ok(task)
     }
@@ -107,7 +131,7 @@ impl RestoredTask {
         gpu: UserGpuId,
     ) -> Result<OwnedFd, RestoreError> {
         let gpu = self.gpu(gpu)?;
-        fetch(host, gpu.render, || format!("renderD{}", gpu.minor.0))
+        fetch(host, gpu.render, || gpu.minor.to_string())
     }
 
     /// Render minor of the GPU that stands in for `gpu`.
@@ -117,27 +141,34 @@ impl RestoredTask {
 
     /// Its node's usual name.
     pub(super) fn node_name(&self, gpu: UserGpuId) -> Result<String, RestoreError> {
-        Ok(format!("renderD{}", self.gpu(gpu)?.minor.0))
+        Ok(self.gpu(gpu)?.minor.to_string())
     }
 
     /// The GPU that had this render minor at the dump.
     pub(super) fn gpu_of_source_minor(&self, minor: RenderMinor) -> Option<UserGpuId> {
-        self.gpus.iter().find(|gpu| gpu.source_minor == minor).map(|gpu| gpu.user)
+        self.gpus
+            .iter()
+            .find(|gpu| gpu.source_minor == minor)
+            .map(|gpu| gpu.user)
     }
 
     /// What the dump recorded about a mapping.
     pub(super) fn recorded_device(&self, addr: u64, pgoff: u64) -> Option<Target> {
-        let holds = |map: &&DeviceMapping| {
-            (map.start..map.end).contains(&addr) && pgoff == map.pgoff.wrapping_add(addr - map.start)
+        let holds = |vma: &&DeviceVma| {
+            (vma.start..vma.end).contains(&addr)
+                && pgoff == vma.pgoff.wrapping_add(addr - vma.start)
         };
-        self.mappings.iter().find(holds).map(|map| map.device.into())
+        self.vmas.iter().find(holds).map(Target::from)
     }
 
     /// New offset of a mapping of `/dev/kfd`. Doorbells and MMIO pages carry the id of the GPU as the
     /// kernel knows it; the event page belongs to no GPU.
     pub(super) fn kfd_offset(&self, pgoff: u64) -> Option<u64> {
         let with_id = |gpu: ActualGpuId, here: fn(ActualGpuId) -> Offset| {
-            let bo = self.bos.iter().find(|bo| bo.old == pgoff && !bo.in_render_space());
+            let bo = self
+                .bos
+                .iter()
+                .find(|bo| bo.old == pgoff && !bo.in_render_space());
             bo.map(|bo| bo.new).or_else(|| {
                 let known = self.gpus.iter().find(|known| known.source == Some(gpu))?;
                 Some(here(known.actual).to_kfd())
@@ -156,19 +187,24 @@ impl RestoredTask {
         let holds = |bo: &&PlacedBo| {
             bo.gpu == gpu && bo.in_render_space() && pgoff >= bo.old && pgoff - bo.old < bo.size
         };
-        self.bos.iter().find(holds).map(|bo| bo.new + (pgoff - bo.old))
+        self.bos
+            .iter()
+            .find(holds)
+            .map(|bo| bo.new + (pgoff - bo.old))
     }
 
     /// Every recorded mapping must have a new place now: later hooks cannot fail the restore cleanly.
     fn check_mappings(&self) -> Result<(), RestoreError> {
-        for map in &self.mappings {
-            let place = match map.device.into() {
-                Target::Kfd => self.kfd_offset(map.pgoff),
-                Target::Render(gpu) => self.render_offset(gpu, map.pgoff),
+        for vma in &self.vmas {
+            let place = match Target::from(vma) {
+                Target::Kfd => self.kfd_offset(vma.pgoff),
+                Target::Render(gpu) => self.render_offset(gpu, vma.pgoff),
                 Target::Unknown => None,
             };
             if place.is_none() {
-                let DeviceMapping { start, end, pgoff, .. } = *map;
+                let DeviceVma {
+                    start, end, pgoff, ..
+                } = *vma;
                 return Err(RestoreError::LostMapping { start, end, pgoff });
             }
         }
@@ -176,10 +212,13 @@ impl RestoredTask {
     }
 
     fn gpu(&self, gpu: UserGpuId) -> Result<&TaskGpu, RestoreError> {
-        self.gpus.iter().find(|known| known.user == gpu).ok_or_else(|| RestoreError::System {
-            what: format!("GPU {gpu}, which is not among the process's GPUs"),
-            source: std::io::ErrorKind::NotFound.into(),
-        })
+        self.gpus
+            .iter()
+            .find(|known| known.user == gpu)
+            .ok_or_else(|| RestoreError::System {
+                what: format!("GPU {gpu}, which is not among the process's GPUs"),
+                source: std::io::ErrorKind::NotFound.into(),
+            })
     }
 }
 
@@ -198,9 +237,11 @@ fn map(
     kfd: &Kfd,
     (image, record): (&KfdImage, Option<&TaskRecord>),
 ) -> Result<Vec<TaskGpu>, RestoreError> {
-    let pid = getpid().as_raw_nonzero().get();
+    let pid = image.pid;
     // The kernel's own list of what the process may use: the count that RESTORE will insist on.
-    let usable = kfd.apertures().map_err(|source| RestoreError::Kfd { pid, source })?;
+    let usable = kfd
+        .apertures()
+        .map_err(|source| RestoreError::Kfd { pid, source })?;
     let own_view;
     let system = match System::read(SYSFS_ROOT.as_ref()) {
         Ok(system) => {
@@ -210,21 +251,32 @@ fn map(
         // A container without sysfs: what CRIU saw before the namespaces were entered.
         Err(error) => criu_view.ok_or(error)?,
     };
-    log_at!(host, Debug, "{} GPUs in the checkpoint, {} usable here", image.gpus.len(), usable.len());
-    let mapping = map_gpus(&image.gpus, &usable, system, &config.checks).inspect_err(|error| {
+    log_at!(
+        host,
+        Debug,
+        "{} GPUs in the checkpoint, {} usable here",
+        image.system.gpus().count(),
+        usable.len()
+    );
+    let sources: Vec<_> = image.system.gpus().cloned().collect();
+    let mapping = map_gpus(&sources, &usable, system, &config.checks).inspect_err(|error| {
         for line in error.lines() {
             log_at!(host, Error, "{line}");
         }
     })?;
-    let mut gpus = Vec::with_capacity(image.gpus.len());
-    for source in &image.gpus {
+    let mut gpus = Vec::with_capacity(mapping.len());
+    for source in image.system.gpus() {
         // The mapping covers every GPU of the checkpoint and leads into the topology.
-        let destination = mapping.actual(source.id).and_then(|actual| system.gpu(actual));
-        let Some(destination) = destination else { continue };
+        let destination = mapping
+            .actual(source.id)
+            .and_then(|actual| system.gpu(actual));
+        let Some(destination) = destination else {
+            continue;
+        };
         log_at!(
             host,
             Info,
-            "GPU {} (renderD{} at dump) is GPU {} (renderD{}) here",
+            "GPU {} ({} at dump) is GPU {} ({}) here",
             source.id,
             source.render_minor,
             destination.id,
@@ -232,7 +284,13 @@ fn map(
         );
         gpus.push(TaskGpu {
             user: source.id,
-            source: record.and_then(|record| record.actual_id(source.id)),
+            source: record.and_then(|record| {
+                let device = record
+                    .devices
+                    .iter()
+                    .find(|device| device.user == source.id)?;
+                Some(device.actual)
+            }),
             source_minor: source.render_minor,
             actual: destination.id,
             minor: destination.render_minor,
@@ -244,26 +302,32 @@ fn map(
 
 /// RESTORE cannot be repeated in one process, so memory has to be there before it.
 fn wait_for_memory(kfd: &Kfd, image: &KfdImage, gpus: &[TaskGpu]) -> Result<(), RestoreError> {
-    let pid = getpid().as_raw_nonzero().get();
+    let pid = image.pid;
     let begun = Instant::now();
     for gpu in gpus {
         let needed: u64 = image
             .bos
             .iter()
-            .filter(|bo| bo.gpu == gpu.user && bo.flags & BoFlags::VRAM.bits() != 0)
+            .filter(|bo| bo.gpu == gpu.user && bo.flags.contains(rocferry_image::BoFlags::VRAM))
             .map(|bo| bo.size)
             .sum();
         loop {
             // Before RESTORE a process knows its GPUs by their actual ids.
             let id = UserGpuId(gpu.actual.0);
-            let available =
-                kfd.available_memory(id).map_err(|source| RestoreError::Kfd { pid, source })?;
+            let available = kfd
+                .available_memory(id)
+                .map_err(|source| RestoreError::Kfd { pid, source })?;
             if available >= needed {
                 break;
             }
             if begun.elapsed() > MEMORY_PATIENCE {
                 let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(RestoreError::OutOfMemory { gpu: gpu.user, available, needed, waited_ms });
+                return Err(RestoreError::OutOfMemory {
+                    gpu: gpu.user,
+                    available,
+                    needed,
+                    waited_ms,
+                });
             }
             sleep(Duration::from_millis(20));
         }
@@ -272,7 +336,9 @@ fn wait_for_memory(kfd: &Kfd, image: &KfdImage, gpus: &[TaskGpu]) -> Result<(), 
 }
 
 fn open_nodes(gpus: &[TaskGpu]) -> Result<Vec<RenderNode>, KfdError> {
-    gpus.iter().map(|gpu| RenderNode::open_minor(gpu.minor)).collect()
+    gpus.iter()
+        .map(|gpu| RenderNode::open_minor(gpu.minor))
+        .collect()
 }
 
 fn restore_records(
@@ -284,7 +350,11 @@ fn restore_records(
     let devices: Vec<_> = gpus
         .iter()
         .zip(nodes)
-        .map(|(gpu, node)| RestoreDevice { user: gpu.user, actual: gpu.actual, render: node.as_fd() })
+        .map(|(gpu, node)| RestoreDevice {
+            user: gpu.user,
+            actual: gpu.actual,
+            render: node.as_fd(),
+        })
         .collect();
     let bos: Vec<_> = image
         .bos
@@ -294,7 +364,7 @@ fn restore_records(
             size: bo.size,
             offset: bo.offset,
             gpu: bo.gpu,
-            flags: BoFlags::from_bits_retain(bo.flags),
+            flags: BoFlags::from_bits_retain(bo.flags.bits()),
         })
         .collect();
     kfd.restore(&devices, &bos, &image.priv_data, image.num_objects)
@@ -315,7 +385,7 @@ fn place(
     for (bo, answer) in image.bos.iter().zip(restored) {
         let entry = PlacedBo {
             gpu: bo.gpu,
-            flags: BoFlags::from_bits_retain(bo.flags),
+            flags: BoFlags::from_bits_retain(bo.flags.bits()),
             size: bo.size,
             old: bo.offset,
             new: answer.restored_offset,
@@ -329,27 +399,16 @@ fn place(
     Ok((placed, buffers))
 }
 
-fn fill(
-    host: &dyn Host,
-    config: &Config,
-    kfd_id: u32,
-    image: &KfdImage,
-    gpus: &[TaskGpu],
-    buffers: Vec<Option<OwnedFd>>,
-) -> Result<(), RestoreError> {
-    let _ = (host, config, kfd_id, image, gpus, buffers);
-    let _ = (tids::reserve, tids::wait_until_alone);
-    let _: Option<&dyn ImageDir> = None;
-    Ok(())
-}
-
 fn store(
     host: &dyn Host,
     file: &OwnedFd,
     what: impl FnOnce() -> String,
 ) -> Result<FdStoreId, RestoreError> {
     host.fdstore_add(file.as_fd())
-        .map_err(|source| RestoreError::FdStore { what: what(), source })
+        .map_err(|source| RestoreError::FdStore {
+            what: what(),
+            source,
+        })
 }
 
 fn fetch(
@@ -360,5 +419,8 @@ fn fetch(
     let file = id
         .ok_or_else(|| std::io::ErrorKind::NotFound.into())
         .and_then(|id| host.fdstore_get(id));
-    file.map_err(|source| RestoreError::FdStore { what: what(), source })
+    file.map_err(|source| RestoreError::FdStore {
+        what: what(),
+        source,
+    })
 }

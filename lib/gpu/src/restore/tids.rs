@@ -26,7 +26,11 @@ pub(super) fn reserve(host: &dyn Host) -> bool {
             true
         }
         Err(error) => {
-            log_at!(host, Info, "No helper threads in this task ({error}): one thread reads and copies");
+            log_at!(
+                host,
+                Info,
+                "No helper threads in this task ({error}): one thread reads and copies"
+            );
             false
         }
     }
@@ -37,21 +41,29 @@ pub(super) fn wait_until_alone(host: &dyn Host) {
     let begun = Instant::now();
     while thread_count(host).is_some_and(|count| count > 1) {
         if begun.elapsed() > EXIT_PATIENCE {
-            log_at!(host, Warn, "A helper thread is still there {} s after it ended", EXIT_PATIENCE.as_secs());
+            log_at!(
+                host,
+                Warn,
+                "A helper thread is still there {} s after it ended",
+                EXIT_PATIENCE.as_secs()
+            );
             return;
         }
         sleep(Duration::from_millis(1));
     }
 }
 
-fn move_cursor(host: &dyn Host) -> io::Result<i32> {
-    let highest = rocferry_image::highest_tid(host.images())
-        .map_err(io::Error::other)?
-        .ok_or_else(|| io::Error::other("the images do not list the thread ids"))?;
-    let proc = host.criu_proc().ok_or_else(|| io::Error::other("CRIU's /proc is not open"))?;
+fn move_cursor(host: &dyn Host) -> io::Result<u32> {
+    let highest = rocferry_image::highest_tid(host.images()).map_err(io::Error::other)?;
+    let proc = host
+        .criu_proc()
+        .ok_or_else(|| io::Error::other("CRIU's /proc is not open"))?;
     let file = openat(proc, CURSOR, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut file = std::fs::File::from(file);
-    let now: i32 = io::read_to_string(&file)?.trim().parse().map_err(io::Error::other)?;
+    let now: u32 = io::read_to_string(&file)?
+        .trim()
+        .parse()
+        .map_err(io::Error::other)?;
     let above = highest.max(now);
     io::Seek::rewind(&mut file)?;
     file.write_all(above.to_string().as_bytes())?;
@@ -64,7 +76,11 @@ fn thread_count(host: &dyn Host) -> Option<usize> {
     let dir = openat(proc, "self/task", flags, Mode::empty()).ok()?;
     let entries = rustix::fs::Dir::read_from(dir.as_fd()).ok()?;
     let numbered = entries.filter_map(Result::ok).filter(|entry| {
-        entry.file_name().to_bytes().first().is_some_and(u8::is_ascii_digit)
+        entry
+            .file_name()
+            .to_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_digit)
     });
     Some(numbered.count())
 }

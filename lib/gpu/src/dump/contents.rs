@@ -1,0 +1,119 @@
+//! Contents of VRAM and GTT into the pages files.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rocferry_image::{FRAME_HEADER, FileId, GpuPages, ImageError, KfdImage, names, write_image};
+
+use super::process::PausedProcess;
+use crate::bulk::{self, PagesFile};
+use crate::config::Config;
+use crate::device::Devices;
+use crate::error::DumpError;
+use crate::host::Host;
+use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
+
+/// Saves the contents of a paused process: one pages file and one index for each of its GPUs, also for
+/// those without a BO. The dma-bufs are closed afterwards, whatever happens.
+pub(super) fn save(
+    host: &dyn Host,
+    process: &mut PausedProcess,
+    id: FileId,
+    image: &KfdImage,
+    config: &Config,
+    devices: &Devices,
+) -> Result<(), DumpError> {
+    let dmabufs: Vec<Option<OwnedFd>> = process
+        .checkpoint
+        .bos
+        .iter_mut()
+        .map(|bo| bo.dmabuf.take())
+        .collect();
+    let layout = image.pages_layout();
+    let mut files = Vec::with_capacity(layout.files.len());
+    let mut engines = Vec::new();
+    for pages in &layout.files {
+        let name = names::pages(id, pages.gpu);
+        files.push((create(host, &name, pages.total)?, name));
+        if !pages.parts.is_empty() {
+            let minor = image.system.gpu(pages.gpu).map(|gpu| gpu.render_minor);
+            let minor = minor.filter(|minor| devices.gpu(*minor).is_some());
+            let minor = minor.ok_or_else(|| DumpError::UnknownGpu {
+                pid: process.pid().as_raw_nonzero().get(),
+                gpu: pages.gpu.to_string(),
+            })?;
+            engines.push((pages.gpu, bulk::open_engine(pages.gpu, minor)?));
+        }
+    }
+    let mut transfers = Vec::with_capacity(engines.len());
+    for (gpu, engine) in &mut engines {
+        let found = layout
+            .files
+            .iter()
+            .zip(&files)
+            .find(|(pages, _)| pages.gpu == *gpu);
+        let Some((pages, (file, _))) = found else {
+            continue;
+        };
+        let bos = specs(pages, &dmabufs)?;
+        transfers.push(GpuTransfer {
+            gpu: *gpu,
+            engine,
+            file: file.engine(),
+            bos,
+            index: None,
+        });
+    }
+    let saved_gpus: Vec<_> = transfers.iter().map(|transfer| transfer.gpu).collect();
+    let reports = pipeline::save(transfers, &bulk::options(host, config, true))?;
+    let done: Vec<_> = saved_gpus.into_iter().zip(reports).collect();
+    drop(engines);
+    for (pages, (file, name)) in layout.files.iter().zip(files) {
+        let index = match done.iter().find(|(gpu, _)| *gpu == pages.gpu) {
+            Some((_, report)) => {
+                bulk::log_report(host, "saved", pages, report);
+                &report.index
+            }
+            None => &pipeline::BlockIndex::default(),
+        };
+        file.close(&name)?;
+        let index = bulk::index_image(pages, index);
+        write_image(host.images(), &names::index(id, pages.gpu), &index)?;
+    }
+    Ok(())
+}
+
+/// A new pages file with its header.
+fn create(host: &dyn Host, name: &str, total: u64) -> Result<PagesFile, ImageError> {
+    let fd = host
+        .images()
+        .create(name)
+        .map_err(ImageError::io(name, "create"))?;
+    let mut file = File::from(fd);
+    file.write_all(&total.to_le_bytes())
+        .map_err(ImageError::io(name, "write"))?;
+    PagesFile::new(file.into(), name).map_err(ImageError::io(name, "stat"))
+}
+
+/// Where in the file each BO's contents go.
+fn specs<'a>(
+    pages: &GpuPages,
+    dmabufs: &'a [Option<OwnedFd>],
+) -> Result<Vec<BoSpec<'a>>, PipelineError> {
+    let spec = |part: &rocferry_image::PagePart| {
+        let dmabuf = dmabufs.get(part.bo).and_then(Option::as_ref);
+        let dmabuf = dmabuf.ok_or(PipelineError::BadRequest {
+            gpu: pages.gpu,
+            bo: part.bo,
+            what: "the kernel gave no dma-buf for it",
+        })?;
+        let file_offset = FRAME_HEADER + part.offset;
+        Ok(BoSpec {
+            dmabuf: dmabuf.as_fd(),
+            size: part.size,
+            file_offset,
+        })
+    };
+    pages.parts.iter().map(spec).collect()
+}

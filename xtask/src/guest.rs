@@ -1,0 +1,69 @@
+//! A test machine with everything that the scenarios need on its share.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rocferry_vm::{Lab, Session, Stream, Userland, source_root};
+
+/// The programs that go into a test machine, built for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    /// Path on the host, name in the machine's folder of programs.
+    files: Vec<(PathBuf, &'static str)>,
+}
+
+impl Programs {
+    /// Builds what is missing: the simulator, the workload, the conformance test, the scenarios and the
+    /// plugin.
+    pub(crate) fn build(lab: &Lab) -> Result<Self> {
+        let root = source_root();
+        let files = vec![
+            (lab.kfd_sim()?, "amdgpu.ko"),
+            (lab.c_program(&root.join("e2e/workload"), "workload")?, "workload"),
+            (lab.c_program(&root.join("e2e/conformance"), "conformance")?, "conformance"),
+            (lab.scenarios()?, "scenarios"),
+            (lab.plugin_so()?, "amdgpu_plugin.so"),
+        ];
+        Ok(Self { files })
+    }
+
+    /// With another plugin, or one file more.
+    pub(crate) fn with(mut self, file: PathBuf, name: &'static str) -> Self {
+        self.files.retain(|(_, known)| *known != name);
+        self.files.push((file, name));
+        self
+    }
+
+    /// Puts them on a machine's share.
+    pub(crate) fn put(&self, session: &Session) -> Result<()> {
+        let bin = session.path("bin");
+        fs::create_dir_all(&bin)?;
+        for (file, name) in &self.files {
+            fs::copy(file, bin.join(name))
+                .with_context(|| format!("Cannot copy {} to the machine", file.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts a machine for scenarios.
+pub(crate) fn start(lab: &Lab, userland: Userland, programs: &Programs) -> Result<Session> {
+    let session = lab
+        .vm(userland)
+        .name(&format!("{userland}"))
+        .memory_mib(5120)
+        .timeout(Duration::from_secs(5400))
+        .start()?;
+    programs.put(&session)?;
+    Ok(session)
+}
+
+/// Copies a line of the machine to this terminal.
+pub(crate) fn show(stream: Stream, line: &str) {
+    match stream {
+        Stream::Stdout => println!("{line}"),
+        Stream::Stderr => eprintln!("{line}"),
+    }
+}

@@ -1,0 +1,161 @@
+//! `cargo xtask test`: unit tests, the simulator's conformance, and all scenarios with real CRIU.
+
+use std::collections::BTreeSet;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use rocferry_vm::{Lab, Stream, Userland, source_root};
+
+use crate::guest::{self, Programs};
+
+/// Sets of GPUs that the simulator's own conformance is checked on.
+const CONFORMANCE: [&str; 3] = ["gfx90a-1", "gfx90a-2", "gfx8-1"];
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Beginnings of names of scenarios; none = everything, unit tests included.
+    names: Vec<String>,
+    /// Root file systems to run on: sid (CRIU 4.2.1), trixie (4.1.1), bookworm (3.17.1).
+    #[arg(long, value_delimiter = ',', default_value = "sid,trixie,bookworm")]
+    userland: Vec<Userland>,
+    /// Leave out the unit tests.
+    #[arg(long)]
+    no_unit: bool,
+    /// Leave out the simulator's conformance test.
+    #[arg(long)]
+    no_conformance: bool,
+}
+
+/// What has passed and failed so far.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: u32,
+    failed: Vec<String>,
+    skipped: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let begun = Instant::now();
+    let everything = args.names.is_empty();
+    if everything && !args.no_unit {
+        unit_tests()?;
+    }
+    let lab = Lab::open()?;
+    lab.prepare(&args.userland)?;
+    let programs = Programs::build(&lab)?;
+    let mut tally = Tally::default();
+    if everything && !args.no_conformance {
+        conformance(&lab, &programs, &mut tally)?;
+    }
+    for &userland in &args.userland {
+        scenarios(&lab, userland, &programs, &args.names, &mut tally)?;
+    }
+    println!();
+    for name in &tally.failed {
+        println!("failed: {name}");
+    }
+    println!("{} s", begun.elapsed().as_secs());
+    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed.len(), tally.skipped);
+    Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn unit_tests() -> Result<()> {
+    println!("[test] unit tests");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(source_root())
+        .args(["test", "--workspace", "--quiet"])
+        .stdin(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("The unit tests fail");
+    }
+    Ok(())
+}
+
+/// The simulator against the specification of the kernel's interface.
+fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> {
+    println!("[test] conformance of the simulator");
+    let session = guest::start(lab, Userland::Sid, programs)?;
+    for preset in CONFORMANCE {
+        let script = format!(
+            "set -e; mkdir -p /run/c; cp /host/bin/conformance /run/c/\n\
+             modprobe drm; insmod /host/bin/amdgpu.ko preset={preset}; cd /run/c\n\
+             r=0; ./conformance || r=$?; rmmod amdgpu; exit $r"
+        );
+        let out = session.exec_with(&script, Duration::from_secs(900), &mut |stream, line| {
+            if !line.starts_with("ok ") {
+                guest::show(stream, &format!("  {preset}: {line}"));
+            }
+        })?;
+        count_lines(&out.stdout, &format!("conformance {preset}"), tally);
+        if out.code != 0 && tally.failed.is_empty() {
+            tally.failed.push(format!("conformance {preset}: exit {}", out.code));
+        }
+    }
+    session.close()
+}
+
+/// All chosen cases on one userland. A machine that dies takes only the case with it that was running.
+fn scenarios(
+    lab: &Lab,
+    userland: Userland,
+    programs: &Programs,
+    names: &[String],
+    tally: &mut Tally,
+) -> Result<()> {
+    println!("[test] scenarios on {userland}");
+    let mut done = BTreeSet::new();
+    loop {
+        let session = guest::start(lab, userland, programs)?;
+        let mut running = None;
+        let mut closed = false;
+        let skip: String = done.iter().map(|name| format!(" --skip {name}")).collect();
+        let script = format!("/host/bin/scenarios run {}{skip}", names.join(" "));
+        let ended = session.exec_with(&script, Duration::from_secs(5000), &mut |stream, line| {
+            if let Some(name) = line.strip_prefix("run ") {
+                running = Some(name.to_owned());
+                return;
+            }
+            guest::show(stream, &format!("  {userland}: {line}"));
+            if stream == Stream::Stdout && is_result(line) {
+                done.extend(running.take());
+            }
+            closed |= line.contains(" passed, ");
+        });
+        match ended {
+            Ok(out) => {
+                count_lines(&out.stdout, &userland.to_string(), tally);
+                if !closed {
+                    bail!("The scenarios ended without a result: {}", out.stderr);
+                }
+                return session.close();
+            }
+            Err(error) => {
+                let Some(name) = running else { return Err(error) };
+                println!("  {userland}: not ok {name}: the machine died: {error:#}");
+                println!("{}", session.console_tail(40));
+                tally.failed.push(format!("{userland} {name}"));
+                done.insert(name);
+            }
+        }
+    }
+}
+
+fn is_result(line: &str) -> bool {
+    line.starts_with("ok ") || line.starts_with("not ok ")
+}
+
+fn count_lines(stdout: &str, place: &str, tally: &mut Tally) {
+    for line in stdout.lines() {
+        if line.starts_with("ok ") {
+            tally.passed += 1;
+        } else if let Some(rest) = line.strip_prefix("not ok ") {
+            let name = rest.split([' ', ':']).next().unwrap_or(rest);
+            tally.failed.push(format!("{place} {name}"));
+        } else if line.starts_with("skip ") {
+            tally.skipped += 1;
+        }
+    }
+}
