@@ -214,6 +214,7 @@ struct world {
 	struct kfd_ioctl_create_event_args ev[4];
 	struct image im;
 	u64 arg;		/* scratch argument of peer functions */
+	void (*tweak)(struct world *w, struct kfd_ioctl_criu_args *a);	/* last change before RESTORE */
 	u64 ret;
 	bool with_queues, with_events, with_special;
 	u32 data_off[MAX_BOS];	/* saved contents of each BO in data, or NO_DATA */

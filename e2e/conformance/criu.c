@@ -156,7 +156,9 @@ long world_build(void *arg)
 	}
 	if (w->with_queues) {
 		queue_new(a, 0, KFD_IOC_QUEUE_TYPE_SDMA, &w->sdma);
-		queue_new(a, 0, KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, &w->aql);
+		/* Before gfx9 RESTORE halves an AQL ring once more and then refuses the queue: a PM4 queue there. */
+		queue_new(a, 0, gpu_prop(0, "gfx_target_version") >= 90000 ? KFD_IOC_QUEUE_TYPE_COMPUTE_AQL :
+			  KFD_IOC_QUEUE_TYPE_COMPUTE, &w->aql);
 	}
 	return 0;
 }
@@ -255,14 +257,15 @@ long world_restore(void *arg)
 	for (u32 i = 0; i < w->im.ndev; i++) {
 		int g = world_gpu(w, w->im.dev[i].user_gpu_id);
 
-		if (w->im.dev[i].drm_fd != KFD_INVALID_FD)
-			w->im.dev[i].drm_fd = g < 0 ? KFD_INVALID_FD : (u32)w->app.drm[g];
+		w->im.dev[i].drm_fd = g < 0 ? KFD_INVALID_FD : (u32)w->app.drm[g];
 	}
 	criu_args(&w->im, &a);
+	if (w->tweak)
+		w->tweak(w, &a);
 	rc = criu_op(w->app.kfd, KFD_CRIU_OP_RESTORE, &a);
 	if (rc)
 		return rc;
-	/* The old mappings are gone with the old process: doorbells are found through their memory positions. */
+	/* The old doorbell mapping is gone with the old process: queues go by their positions in memory. */
 	w->sdma.doorbell = NULL;
 	w->aql.doorbell = NULL;
 	map_back(w);

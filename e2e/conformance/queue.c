@@ -135,6 +135,8 @@ void queue_push(struct queue *q, unsigned int n)
 	volatile u64 *wptr = q->wptr.cpu;
 	u8 *ring = q->ring.cpu;
 
+	if (q->type == KFD_IOC_QUEUE_TYPE_COMPUTE)	/* PM4 is not spoken here: such a queue stays empty */
+		return;
 	for (unsigned int i = 0; i < n; i++) {
 		if (queue_is_sdma(q)) {
 			*(volatile u32 *)(ring + q->pos % q->ring.size) = 0;
