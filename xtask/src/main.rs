@@ -1,3 +1,37 @@
-//! (being written)
+//! `cargo xtask VERB`: everything that is done with this repository beyond `cargo build`.
+//!
+//! One file per verb: a `clap::Args` struct named `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod images;
+mod vm;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Tasks of the rocferry repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Boot a test machine: a shell on the terminal, or one command.
+    Vm(vm::Args),
+    /// Build the test machines' images, show or clean their cache.
+    Images(images::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Vm(args) => vm::run(&args),
+        Verb::Images(args) => images::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("Error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
