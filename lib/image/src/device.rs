@@ -6,7 +6,7 @@ use rocferry_topology::{
 };
 
 use crate::FormatError;
-use crate::walk::need;
+use crate::walk::{need, required};
 use crate::wire::{DevIolink, KfdDeviceEntry};
 
 const MESSAGE: &str = "kfd_device_entry";
@@ -22,7 +22,7 @@ pub(crate) fn to_entry(node: &Node<UserGpuId>) -> KfdDeviceEntry {
         .iter()
         .filter(|link| link.valid && link.kind.is_kept())
         .map(|link| DevIolink {
-            r#type: Some(link.kind.raw()),
+            link_type: Some(link.kind.raw()),
             node_to_id: Some(link.to.get()),
         })
         .collect();
@@ -125,7 +125,7 @@ pub(crate) fn from_entry(
     let cpu_cores = need!(MESSAGE, index, entry.cpu_cores_count);
     need!(MESSAGE, index, entry.gds_size_in_kb);
     let links = entry.iolinks.into_iter().enumerate().map(|(number, link)| {
-        let kind = need!("dev_iolink", Some(number), link.r#type);
+        let kind = required("dev_iolink", Some(number), "type", link.link_type)?;
         let to = need!("dev_iolink", Some(number), link.node_to_id);
         Ok(Link::new(LinkKind::from_raw(kind), NodeId(to)))
     });

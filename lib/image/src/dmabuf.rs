@@ -15,6 +15,8 @@ pub struct DmabufImage {
 }
 
 impl Image for DmabufImage {
+    const MAX: u64 = 4096;
+
     fn decode(content: &[u8]) -> Result<Self, FormatError> {
         const MESSAGE: &str = "criu_dmabuf_node";
         let node: CriuDmabufNode = decode(MESSAGE, content)?;

@@ -65,7 +65,8 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    pub(crate) fn io(name: &str, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+    /// An I/O error of a file: what was being done to it.
+    pub fn io(name: &str, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             name: name.to_owned(),
             action,
@@ -73,7 +74,8 @@ impl ImageError {
         }
     }
 
-    pub(crate) fn format(name: &str) -> impl FnOnce(FormatError) -> Self {
+    /// Content of a file that must not be used.
+    pub fn format(name: &str) -> impl FnOnce(FormatError) -> Self {
         move |source| Self::Format {
             name: name.to_owned(),
             source,

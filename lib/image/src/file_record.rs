@@ -40,6 +40,8 @@ pub enum FileKind {
 }
 
 impl Image for FileRecord {
+    const MAX: u64 = 4096;
+
     fn decode(content: &[u8]) -> Result<Self, FormatError> {
         let record: wire::FileRecord = decode(MESSAGE, content)?;
         check_version(MESSAGE, need!(MESSAGE, None, record.version), VERSION)?;
@@ -111,4 +113,113 @@ pub(crate) fn check_version(
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kinds() -> impl Strategy<Value = FileKind> {
+        prop_oneof![
+            Just(FileKind::Kfd),
+            any::<i32>().prop_map(|of| FileKind::KfdAlias { of: FileId(of) }),
+            any::<(u32, bool)>().prop_map(|(gpu, primary)| FileKind::Render {
+                gpu: UserGpuId(gpu),
+                primary
+            }),
+        ]
+    }
+
+    #[test]
+    fn the_format_stays() {
+        let record = FileRecord {
+            kind: FileKind::Kfd,
+            status_flags: 0o2,
+            task: TaskPid(7),
+        };
+        assert_eq!(record.encode(), [0x08, 1, 0x10, 1, 0x18, 2, 0x20, 7]);
+        let record = FileRecord {
+            kind: FileKind::KfdAlias { of: FileId(3) },
+            ..record
+        };
+        assert_eq!(
+            record.encode(),
+            [0x08, 1, 0x10, 2, 0x18, 2, 0x20, 7, 0x28, 3]
+        );
+        let kind = FileKind::Render {
+            gpu: UserGpuId(5),
+            primary: true,
+        };
+        let record = FileRecord { kind, ..record };
+        assert_eq!(
+            record.encode(),
+            [0x08, 1, 0x10, 3, 0x18, 2, 0x20, 7, 0x30, 5, 0x38, 1]
+        );
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let missing = |field| {
+            Err(FormatError::MissingField {
+                message: MESSAGE,
+                index: None,
+                field,
+            })
+        };
+        assert_eq!(FileRecord::decode(&[]), missing("version"));
+        assert_eq!(FileRecord::decode(&[0x08, 1]), missing("kind"));
+        assert_eq!(
+            FileRecord::decode(&[0x08, 1, 0x10, 1]),
+            missing("status_flags")
+        );
+        assert_eq!(
+            FileRecord::decode(&[0x08, 1, 0x10, 1, 0x18, 2]),
+            missing("task_pid")
+        );
+        assert_eq!(
+            FileRecord::decode(&[0x08, 1, 0x10, 2, 0x18, 2, 0x20, 7]),
+            missing("alias_of")
+        );
+        assert_eq!(
+            FileRecord::decode(&[0x08, 1, 0x10, 3, 0x18, 2, 0x20, 7]),
+            missing("gpu_id")
+        );
+        assert_eq!(
+            FileRecord::decode(&[0x08, 1, 0x10, 3, 0x18, 2, 0x20, 7, 0x30, 5]),
+            missing("primary")
+        );
+        assert!(matches!(
+            FileRecord::decode(&[0x08, 1, 0x10, 4, 0x18, 2, 0x20, 7]),
+            Err(FormatError::InvalidValue {
+                field: "kind",
+                value: 4,
+                ..
+            })
+        ));
+        for version in [0, 2] {
+            assert_eq!(
+                FileRecord::decode(&[0x08, version, 0x10, 1, 0x18, 2, 0x20, 7]),
+                Err(FormatError::Version {
+                    message: MESSAGE,
+                    version: version.into(),
+                    supported: 1
+                })
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(kind in kinds(), status_flags: u32, task: u32) {
+            let record = FileRecord { kind, status_flags, task: TaskPid(task) };
+            prop_assert_eq!(FileRecord::decode(&record.encode()), Ok(record));
+        }
+
+        #[test]
+        fn no_content_panics(content in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = FileRecord::decode(&content);
+        }
+    }
 }

@@ -19,6 +19,9 @@ pub const MAX_CONTENT: u64 = 1 << 30;
 
 /// A file whose content is one message.
 pub trait Image: Sized {
+    /// Longest content that [`read_image`] takes, in bytes.
+    const MAX: u64;
+
     /// Decodes and checks.
     ///
     /// # Errors
@@ -53,7 +56,7 @@ pub fn read_image<I: Image>(dir: &dyn ImageDir, name: &str) -> Result<Option<I>,
     let Some(fd) = dir.open(name).map_err(ImageError::io(name, "open"))? else {
         return Ok(None);
     };
-    let content = read_frame(fd, name, MAX_CONTENT)?;
+    let content = read_frame(fd, name, I::MAX)?;
     I::decode(&content)
         .map(Some)
         .map_err(ImageError::format(name))
@@ -147,3 +150,7 @@ pub(crate) fn truncated(name: &str, expected: u64, actual: u64) -> ImageError {
         actual,
     }
 }
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

@@ -10,7 +10,7 @@ use prost::Message;
 
 use crate::file_record::check_version;
 use crate::walk::{decode, fields, need, required};
-use crate::{FormatError, Image, PAGE_SIZE, wire};
+use crate::{FormatError, Image, MAX_CONTENT, PAGE_SIZE, wire};
 
 const MESSAGE: &str = "rocferry-index";
 const BO_MESSAGE: &str = "rocferry-index object";
@@ -189,6 +189,8 @@ impl BoBlocks {
 }
 
 impl Image for BlockIndex {
+    const MAX: u64 = MAX_CONTENT;
+
     fn decode(content: &[u8]) -> Result<Self, FormatError> {
         let (mut version, mut block_size) = (None, None);
         let mut entries = Vec::new();
@@ -273,4 +275,185 @@ fn check_block_size(value: u64) -> Result<(), FormatError> {
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn digest(byte: u8) -> Block {
+        Block::Data(Digest([byte; 32]))
+    }
+
+    #[test]
+    fn the_format_stays() {
+        let blocks = [digest(1), Block::Zero, digest(2)];
+        let index = BlockIndex {
+            block_size: 4096,
+            bos: vec![BoBlocks::new(5, 3 * 4096, blocks)],
+        };
+        let golden = [
+            &[
+                0x08, 1, 0x10, 0x80, 0x20, 0x1a, 74, 0x08, 5, 0x10, 0x80, 0x60, 0x1a, 1, 0b010,
+            ][..],
+            &[0x22, 64],
+            &[1; 32],
+            &[2; 32],
+        ]
+        .concat();
+        assert_eq!(index.encode(), golden);
+        assert_eq!(BlockIndex::decode(&golden), Ok(index.clone()));
+        assert_eq!(
+            index.bo(5).map(|b| b.iter().collect()),
+            Some(blocks.to_vec())
+        );
+        assert_eq!(index.bo(4), None);
+        assert_eq!(Digest([0xa5; 32]).to_string(), "a5".repeat(32));
+    }
+
+    #[test]
+    fn a_terabyte_of_zeros_is_small() {
+        let size = 1u64 << 40;
+        let blocks = std::iter::repeat_n(Block::Zero, 1 << 18);
+        let index = BlockIndex {
+            block_size: 4 << 20,
+            bos: vec![BoBlocks::new(0, size, blocks)],
+        };
+        assert!(index.encode().len() < 33_000);
+        assert_eq!(BlockIndex::decode(&index.encode()), Ok(index));
+    }
+
+    fn changed(change: impl FnOnce(&mut wire::BlockIndex)) -> Result<BlockIndex, FormatError> {
+        let bos = vec![
+            BoBlocks::new(0, 4096 * 9, (0..9).map(|_| digest(7))),
+            BoBlocks::new(1, 4096, [Block::Zero]),
+        ];
+        let encoded = BlockIndex {
+            block_size: 4096,
+            bos,
+        }
+        .encode();
+        let mut message: wire::BlockIndex = decode(MESSAGE, &encoded).expect("own");
+        change(&mut message);
+        BlockIndex::decode(&message.encode_to_vec())
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        changed(|_| {}).expect("undamaged");
+        for size in [0, 1, 2048, 4097, 12288] {
+            let error = changed(|m| m.block_size = Some(size)).expect_err("block size");
+            assert!(matches!(
+                error,
+                FormatError::InvalidValue {
+                    field: "block_size",
+                    ..
+                }
+            ));
+        }
+        let missing = |message, index, field| {
+            Err(FormatError::MissingField {
+                message,
+                index,
+                field,
+            })
+        };
+        assert_eq!(
+            changed(|m| m.version = None),
+            missing(MESSAGE, None, "version")
+        );
+        assert_eq!(
+            changed(|m| m.block_size = None),
+            missing(MESSAGE, None, "block_size")
+        );
+        assert_eq!(
+            changed(|m| m.bos[1].bo = None),
+            missing(BO_MESSAGE, Some(1), "bo")
+        );
+        assert_eq!(
+            changed(|m| m.bos[1].size = None),
+            missing(BO_MESSAGE, Some(1), "size")
+        );
+        assert_eq!(
+            changed(|m| m.bos[1].zero_blocks = None),
+            missing(BO_MESSAGE, Some(1), "zero_blocks")
+        );
+        assert_eq!(
+            changed(|m| m.bos[1].digests = None),
+            missing(BO_MESSAGE, Some(1), "digests")
+        );
+        let blocks = |bo, reason| Err(FormatError::Blocks { bo, reason });
+        assert_eq!(
+            changed(|m| m.bos[1].bo = Some(0)),
+            blocks(0, "listed twice")
+        );
+        let length = "the list of zero blocks has a wrong length";
+        assert_eq!(
+            changed(|m| m.bos[0].size = Some(u64::MAX)),
+            blocks(0, length)
+        );
+        assert_eq!(
+            changed(|m| m.bos[0].size = Some(4096 * 8)),
+            blocks(0, length)
+        );
+        assert_eq!(
+            changed(|m| m.bos[0].zero_blocks = Some(vec![0])),
+            blocks(0, length)
+        );
+        assert_eq!(
+            changed(|m| m.bos[0].zero_blocks = Some(vec![0, 2])),
+            blocks(0, "the list of zero blocks has bits past its end")
+        );
+        let number = "the number of digests is wrong";
+        assert_eq!(
+            changed(|m| m.bos[0].zero_blocks = Some(vec![1, 0])),
+            blocks(0, number)
+        );
+        assert_eq!(
+            changed(|m| m.bos[1].digests = Some(vec![0])),
+            blocks(1, number)
+        );
+        // Told apart before writing as well.
+        let short = BlockIndex {
+            block_size: 4096,
+            bos: vec![BoBlocks::new(3, 8192, [digest(1)])],
+        };
+        let reason = "their number does not fit the size";
+        assert_eq!(short.validate(), Err(FormatError::Blocks { bo: 3, reason }));
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_come_back(
+            bos in prop::collection::vec((prop::collection::vec(prop::option::of(any::<[u8; 32]>()), 0..200), 0u64..4096), 0..4),
+        ) {
+            let list = |blocks: &[Option<[u8; 32]>]| -> Vec<Block> {
+                blocks.iter().map(|b| b.map_or(Block::Zero, |d| Block::Data(Digest(d)))).collect()
+            };
+            let index = BlockIndex {
+                block_size: 4096,
+                bos: (0..).zip(&bos).map(|(bo, (blocks, cut))| {
+                    // The last block may be shorter.
+                    let size = (blocks.len() as u64 * 4096).saturating_sub(*cut);
+                    BoBlocks::new(bo, size, list(blocks))
+                }).collect(),
+            };
+            prop_assert_eq!(index.validate(), Ok(()));
+            let decoded = BlockIndex::decode(&index.encode()).expect("valid");
+            prop_assert_eq!(&decoded, &index);
+            for (blocks, (expected, _)) in decoded.bos.iter().zip(&bos) {
+                prop_assert_eq!(blocks.iter().collect::<Vec<_>>(), list(expected));
+                prop_assert_eq!(blocks.len(), expected.len());
+                prop_assert_eq!(blocks.is_empty(), expected.is_empty());
+                prop_assert_eq!(blocks.get(expected.len()), None);
+            }
+        }
+
+        #[test]
+        fn no_content_panics(content in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = BlockIndex::decode(&content);
+        }
+    }
 }

@@ -8,7 +8,9 @@ use rocferry_topology::{System, UserGpuId};
 use crate::bo::NO_HANDLE;
 use crate::walk::{Field, decode, fields, malformed, required};
 use crate::wire::{CriuKfd, KfdBoEntry, KfdDeviceEntry};
-use crate::{BoEntry, BoFlags, FormatError, Image, PAGE_SIZE, PagesLayout, TaskPid, device};
+use crate::{
+    BoEntry, BoFlags, FormatError, Image, MAX_CONTENT, PAGE_SIZE, PagesLayout, TaskPid, device,
+};
 
 const MESSAGE: &str = "criu_kfd";
 const BO_MESSAGE: &str = "kfd_bo_entry";
@@ -139,6 +141,8 @@ fn check_bo_count(count: u64) -> Result<(), FormatError> {
 }
 
 impl Image for KfdImage {
+    const MAX: u64 = MAX_CONTENT;
+
     fn decode(content: &[u8]) -> Result<Self, FormatError> {
         let mut head = CriuKfd::default();
         let mut nodes = Vec::new();
@@ -268,5 +272,4 @@ fn bo_entry(bo: &BoEntry) -> KfdBoEntry {
 }
 
 #[cfg(test)]
-#[path = "kfd_tests.rs"]
 mod tests;

@@ -114,3 +114,91 @@ fn check_size(name: &str, size: Option<u64>, content: u64) -> Result<(), ImageEr
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read, Write};
+
+    use super::*;
+
+    fn file(length: u64, content: &[u8]) -> OwnedFd {
+        let mut file = tempfile::tempfile().expect("file");
+        file.write_all(&length.to_le_bytes()).expect("header");
+        file.write_all(content).expect("content");
+        io::Seek::rewind(&mut file).expect("rewind");
+        file.into()
+    }
+
+    fn pipe(length: u64, content: &[u8]) -> OwnedFd {
+        let (reader, mut writer) = io::pipe().expect("pipe");
+        writer.write_all(&length.to_le_bytes()).expect("header");
+        writer.write_all(content).expect("content");
+        reader.into()
+    }
+
+    #[test]
+    fn the_length_must_be_the_sum_of_the_objects() {
+        for open in [file, pipe] {
+            let fd = check_pages(open(4, b"abcd"), "pages", 4).expect("fits");
+            let mut content = String::new();
+            File::from(fd)
+                .read_to_string(&mut content)
+                .expect("content");
+            assert_eq!(content, "abcd");
+            for (length, expected) in [(4, 5), (4, 3), (4, 0), (0, 4), (u64::MAX, 4)] {
+                let error =
+                    check_pages(open(length, b"abcd"), "pages", expected).expect_err("differs");
+                let ImageError::LengthMismatch {
+                    expected: e,
+                    actual,
+                    ..
+                } = error
+                else {
+                    panic!("{error}")
+                };
+                assert_eq!((e, actual), (expected, length));
+            }
+        }
+        check_pages(file(0, b""), "pages", 0).expect("a GPU without objects");
+        check_pages(file(4, b"abcdefgh"), "pages", 4).expect("stale tail of an older file");
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_refused() {
+        let error = check_pages(file(5, b"abcd"), "pages", 5).expect_err("short");
+        assert!(matches!(
+            error,
+            ImageError::Truncated {
+                expected: 13,
+                actual: 12,
+                ..
+            }
+        ));
+        let empty = tempfile::tempfile().expect("file").into();
+        let error = check_pages(empty, "pages", 0).expect_err("no header");
+        assert!(matches!(
+            error,
+            ImageError::Truncated {
+                expected: 8,
+                actual: 0,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn the_header_of_a_gem_object_may_hold_anything() {
+        for header in [0, 4, 77, u64::MAX] {
+            check_drm_pages(file(header, b"abcd"), "drm", 4).expect("enough bytes");
+            let error = check_drm_pages(file(header, b"abcd"), "drm", 5).expect_err("short");
+            assert!(matches!(
+                error,
+                ImageError::Truncated {
+                    expected: 13,
+                    actual: 12,
+                    ..
+                }
+            ));
+        }
+    }
+}

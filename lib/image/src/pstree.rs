@@ -107,3 +107,98 @@ impl Input {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use prost::Message;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::FdDir;
+
+    fn highest(content: &[u8]) -> Result<u32, ImageError> {
+        let temporary = TempDir::new().expect("directory");
+        fs::write(temporary.path().join(names::PSTREE), content).expect("file");
+        highest_tid(&FdDir(File::open(temporary.path()).expect("directory")))
+    }
+
+    fn image(magics: &[u32], entries: &[(u32, &[u32])]) -> Vec<u8> {
+        let mut content: Vec<u8> = magics.iter().copied().flat_map(u32::to_le_bytes).collect();
+        for (pid, threads) in entries {
+            let entry = PstreeEntry {
+                pid: Some(*pid),
+                threads: threads.to_vec(),
+            };
+            let entry = entry.encode_to_vec();
+            content.extend(u32::try_from(entry.len()).expect("short").to_le_bytes());
+            content.extend(entry);
+        }
+        content
+    }
+
+    #[test]
+    fn threads_and_processes_count() {
+        let magics = [COMMON_MAGIC, PSTREE_MAGIC];
+        let entries: [(u32, &[u32]); 2] = [(10, &[10, 99, 11]), (40, &[40])];
+        assert_eq!(highest(&image(&magics, &entries)).expect("image"), 99);
+        // Zombies have no threads; the oldest images have one magic number.
+        assert_eq!(
+            highest(&image(&magics[1..], &[(10, &[10]), (40, &[])])).expect("image"),
+            40
+        );
+    }
+
+    /// An entry as CRIU writes it, all fields: pid 300, ppid 0, pgid 300, sid 300, threads 300 and 301.
+    #[test]
+    fn the_layout_is_that_of_criu() {
+        let content = [
+            &[0x19, 0x43, 0x56, 0x54, 0x30, 0x30, 0x27, 0x50, 17, 0, 0, 0][..],
+            &[
+                0x08, 0xac, 0x02, 0x10, 0, 0x18, 0xac, 0x02, 0x20, 0xac, 0x02,
+            ],
+            &[0x28, 0xac, 0x02, 0x28, 0xad, 0x02],
+        ]
+        .concat();
+        assert_eq!(highest(&content).expect("image"), 301);
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let good = image(&[COMMON_MAGIC, PSTREE_MAGIC], &[(10, &[10, 99, 11])]);
+        for cut in (0..good.len()).filter(|cut| *cut != 4) {
+            let error = highest(&good[..cut]).expect_err("cut off");
+            assert!(
+                matches!(
+                    error,
+                    ImageError::Truncated { .. } | ImageError::Format { .. }
+                ),
+                "{error}"
+            );
+        }
+        let error = highest(&image(&[COMMON_MAGIC, 5], &[])).expect_err("magic");
+        assert!(matches!(
+            error,
+            ImageError::Format {
+                source: FormatError::Magic { magic: 5, .. },
+                ..
+            }
+        ));
+        let mut long = good[..8].to_vec();
+        long.extend(u32::MAX.to_le_bytes());
+        assert!(matches!(highest(&long), Err(ImageError::TooLarge { .. })));
+        let mut nameless = good[..8].to_vec();
+        nameless.extend(0u32.to_le_bytes());
+        assert!(matches!(
+            highest(&nameless),
+            Err(ImageError::Format {
+                source: FormatError::MissingField { field: "pid", .. },
+                ..
+            })
+        ));
+        let empty = TempDir::new().expect("directory");
+        let error = highest_tid(&FdDir(File::open(empty.path()).expect("directory")));
+        assert!(matches!(error, Err(ImageError::Missing { .. })));
+    }
+}

@@ -173,3 +173,136 @@ impl RestoreResult {
         Ok(Some(result))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn task(pid: u32, resume: Option<Resume>) -> TaskResult {
+        TaskResult {
+            pid,
+            restored: true,
+            contents: true,
+            resume,
+        }
+    }
+
+    #[test]
+    fn results_come_back_and_replace_older_ones() {
+        let temporary = TempDir::new().expect("directory");
+        let dir = File::open(temporary.path()).expect("directory");
+        assert_eq!(RestoreResult::read(&dir).expect("none"), None);
+        let failed = Resume::Failed("Cannot resume queues: EBUSY \"x\"".to_owned());
+        let mut result = RestoreResult {
+            tasks: vec![
+                task(7, Some(failed)),
+                task(8, None),
+                task(9, Some(Resume::Ok)),
+            ],
+            ..RestoreResult::default()
+        };
+        result.write(&dir).expect("written");
+        assert_eq!(
+            RestoreResult::read(&dir).expect("read"),
+            Some(result.clone())
+        );
+        assert!(!result.is_success());
+        // What a crash may have left does not matter.
+        fs::write(temporary.path().join(".rocferry-result.json.tmp"), "half").expect("left over");
+        result.tasks.truncate(0);
+        result.tasks.push(task(9, Some(Resume::Ok)));
+        result.write(&dir).expect("written");
+        assert_eq!(
+            RestoreResult::read(&dir).expect("read"),
+            Some(result.clone())
+        );
+        assert!(result.is_success());
+        assert_eq!(fs::read_dir(temporary.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn the_format_stays() {
+        let temporary = TempDir::new().expect("directory");
+        let dir = File::open(temporary.path()).expect("directory");
+        let tasks = vec![task(7, Some(Resume::Ok)), task(8, None)];
+        RestoreResult {
+            tasks,
+            ..RestoreResult::default()
+        }
+        .write(&dir)
+        .expect("written");
+        let text = fs::read_to_string(temporary.path().join(names::RESULT)).expect("file");
+        let words: String = text.split_whitespace().collect();
+        assert_eq!(
+            words,
+            r#"{"version":1,"tasks":[{"pid":7,"restored":true,"contents":true,"resume":"ok"},{"pid":8,"restored":true,"contents":true,"resume":null}]}"#
+        );
+    }
+
+    #[test]
+    fn only_a_complete_restore_is_a_success() {
+        let result = |task| RestoreResult {
+            tasks: vec![task],
+            ..RestoreResult::default()
+        };
+        assert!(result(task(1, Some(Resume::Ok))).is_success());
+        assert!(!RestoreResult::default().is_success());
+        assert!(!result(task(1, None)).is_success());
+        assert!(!result(task(1, Some(Resume::Failed("no".to_owned())))).is_success());
+        let one = task(1, Some(Resume::Ok));
+        assert!(
+            !result(TaskResult {
+                restored: false,
+                ..one.clone()
+            })
+            .is_success()
+        );
+        assert!(
+            !result(TaskResult {
+                contents: false,
+                ..one
+            })
+            .is_success()
+        );
+    }
+
+    #[test]
+    fn a_failure_never_reads_as_success() {
+        let text = serde_json::to_string(&Resume::Failed("ok".to_owned())).expect("text");
+        let back: Resume = serde_json::from_str(&text).expect("text");
+        assert_eq!(back, Resume::Failed("failed".to_owned()));
+    }
+
+    #[test]
+    fn damage_is_refused_and_nothing_is_left_behind() {
+        let temporary = TempDir::new().expect("directory");
+        let dir = File::open(temporary.path()).expect("directory");
+        for (text, message) in [
+            ("", "Invalid JSON"),
+            ("{}", "Invalid JSON"),
+            (r#"{"version":1,"tasks":[{"pid":1}]}"#, "Invalid JSON"),
+            (
+                r#"{"version":2,"tasks":[]}"#,
+                "rocferry-result has format version 2",
+            ),
+        ] {
+            fs::write(temporary.path().join(names::RESULT), text).expect("file");
+            let ImageError::Format { source, .. } = RestoreResult::read(&dir).expect_err("damaged")
+            else {
+                panic!("{text}")
+            };
+            assert!(source.to_string().starts_with(message), "{source}");
+        }
+        fs::remove_file(temporary.path().join(names::RESULT)).expect("gone");
+        fs::create_dir(temporary.path().join(names::RESULT)).expect("in the way");
+        let error = RestoreResult::default()
+            .write(&dir)
+            .expect_err("a directory");
+        assert_eq!(error.to_string(), "Cannot rename to rocferry-result.json");
+        assert_eq!(fs::read_dir(temporary.path()).expect("list").count(), 1);
+    }
+}

@@ -6,7 +6,7 @@ use prost::Message;
 use rocferry_topology::{ActualGpuId, RenderMinor, UserGpuId};
 
 use crate::file_record::check_version;
-use crate::walk::{decode, need};
+use crate::walk::{decode, fields, need};
 use crate::{FileId, FormatError, Image, PAGE_SIZE, TaskPid, wire};
 
 const MESSAGE: &str = "rocferry-task";
@@ -71,16 +71,33 @@ pub struct DeviceVma {
 }
 
 impl Image for TaskRecord {
+    const MAX: u64 = 256 << 20;
+
     fn decode(content: &[u8]) -> Result<Self, FormatError> {
-        let record: wire::TaskRecord = decode(MESSAGE, content)?;
-        check_version(MESSAGE, need!(MESSAGE, None, record.version), VERSION)?;
-        let devices = record.devices.into_iter().enumerate();
-        let vmas = record.vmas.into_iter().enumerate();
+        let mut head = wire::TaskRecord::default();
+        let (mut devices, mut vmas) = (Vec::new(), Vec::new());
+        fields(MESSAGE, content, |number, field| {
+            match number {
+                1 => {
+                    // It comes first, so that entries of a later version are not called damaged.
+                    let version = field.u32(MESSAGE)?;
+                    check_version(MESSAGE, version, VERSION)?;
+                    head.version = Some(version);
+                }
+                2 => head.pid = Some(field.u32(MESSAGE)?),
+                3 => head.kfd_file_id = Some(field.u32(MESSAGE)?.cast_signed()),
+                4 => devices.push(decode_device(devices.len(), field.bytes(MESSAGE)?)?),
+                5 => vmas.push(decode_vma(vmas.len(), field.bytes(MESSAGE)?)?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        need!(MESSAGE, None, head.version);
         let record = Self {
-            pid: TaskPid(need!(MESSAGE, None, record.pid)),
-            kfd_file: FileId(need!(MESSAGE, None, record.kfd_file_id)),
-            devices: devices.map(decode_device).collect::<Result<_, _>>()?,
-            vmas: vmas.map(decode_vma).collect::<Result<_, _>>()?,
+            pid: TaskPid(need!(MESSAGE, None, head.pid)),
+            kfd_file: FileId(need!(MESSAGE, None, head.kfd_file_id)),
+            devices,
+            vmas,
         };
         record.validate()?;
         Ok(record)
@@ -138,7 +155,8 @@ impl Image for TaskRecord {
 const DEVICE_MESSAGE: &str = "rocferry-task device";
 const VMA_MESSAGE: &str = "rocferry-task mapping";
 
-fn decode_device((index, device): (usize, wire::TaskDevice)) -> Result<TaskDevice, FormatError> {
+fn decode_device(index: usize, content: &[u8]) -> Result<TaskDevice, FormatError> {
+    let device: wire::TaskDevice = decode(DEVICE_MESSAGE, content)?;
     let index = Some(index);
     Ok(TaskDevice {
         user: UserGpuId(need!(DEVICE_MESSAGE, index, device.user_gpu_id)),
@@ -159,7 +177,8 @@ fn encode_device(device: &TaskDevice) -> wire::TaskDevice {
     }
 }
 
-fn decode_vma((index, vma): (usize, wire::TaskVma)) -> Result<DeviceVma, FormatError> {
+fn decode_vma(index: usize, content: &[u8]) -> Result<DeviceVma, FormatError> {
+    let vma: wire::TaskVma = decode(VMA_MESSAGE, content)?;
     let index = Some(index);
     let kind = match need!(VMA_MESSAGE, index, vma.kind) {
         1 => VmaKind::Kfd,
@@ -199,5 +218,138 @@ fn encode_vma(vma: &DeviceVma) -> wire::TaskVma {
         bo: vma.bo,
         prot: Some(vma.prot),
         private: Some(vma.private),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The field to be named, and how to damage it.
+    type Change = (&'static str, fn(&mut DeviceVma));
+
+    fn sample() -> TaskRecord {
+        TaskRecord {
+            pid: TaskPid(7),
+            kfd_file: FileId(3),
+            devices: vec![
+                TaskDevice {
+                    user: UserGpuId(0xa1),
+                    actual: ActualGpuId(0xb1),
+                    render_minor: RenderMinor(128),
+                    gfx_target_version: Some(90_010),
+                    num_xcc: None,
+                },
+                TaskDevice {
+                    user: UserGpuId(0xa2),
+                    actual: ActualGpuId(0xb2),
+                    render_minor: RenderMinor(129),
+                    gfx_target_version: None,
+                    num_xcc: Some(8),
+                },
+            ],
+            vmas: vec![
+                DeviceVma {
+                    start: 0x7000_0000,
+                    end: 0x7000_2000,
+                    pgoff: 0x1_0000_0000,
+                    kind: VmaKind::Render,
+                    gpu: Some(UserGpuId(0xa2)),
+                    bo: Some(4),
+                    prot: 3,
+                    private: false,
+                },
+                DeviceVma {
+                    start: 0x8000_0000,
+                    end: 0x8000_1000,
+                    pgoff: 1 << 63,
+                    kind: VmaKind::Kfd,
+                    gpu: None,
+                    bo: None,
+                    prot: 0,
+                    private: true,
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn records_come_back() {
+        assert_eq!(TaskRecord::decode(&sample().encode()), Ok(sample()));
+        let empty = TaskRecord {
+            devices: vec![],
+            vmas: vec![],
+            ..sample()
+        };
+        assert_eq!(empty.encode(), [0x08, 1, 0x10, 7, 0x18, 3]);
+        assert_eq!(TaskRecord::decode(&[0x08, 1, 0x10, 7, 0x18, 3]), Ok(empty));
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let mut twice = sample();
+        twice.devices[1].user = UserGpuId(0xa1);
+        let error = Err(FormatError::DuplicateGpu {
+            gpu: UserGpuId(0xa1),
+        });
+        assert_eq!(TaskRecord::decode(&twice.encode()), error);
+        let changes: [Change; 6] = [
+            ("start", |vma| vma.start += 1),
+            ("end", |vma| vma.end -= 1),
+            ("end", |vma| vma.end = vma.start),
+            ("end", |vma| vma.end = 0),
+            ("pgoff", |vma| vma.pgoff += 8),
+            ("gpu_id", |vma| vma.gpu = Some(UserGpuId(0xb2))),
+        ];
+        for (name, change) in changes {
+            let mut record = sample();
+            change(&mut record.vmas[1]);
+            let error = TaskRecord::decode(&record.encode()).expect_err("damaged");
+            assert!(
+                matches!(error, FormatError::InvalidValue { field, index: Some(1), .. } if field == name),
+                "{error}"
+            );
+        }
+        let mut message: wire::TaskRecord = decode(MESSAGE, &sample().encode()).expect("own");
+        message.vmas[0].kind = Some(3);
+        assert!(matches!(
+            TaskRecord::decode(&message.encode_to_vec()),
+            Err(FormatError::InvalidValue {
+                field: "kind",
+                value: 3,
+                index: Some(0),
+                ..
+            })
+        ));
+        message.vmas[0].kind = None;
+        let (index, field) = (Some(0), "kind");
+        let error = FormatError::MissingField {
+            message: VMA_MESSAGE,
+            index,
+            field,
+        };
+        assert_eq!(TaskRecord::decode(&message.encode_to_vec()), Err(error));
+        message.version = Some(2);
+        let error = FormatError::Version {
+            message: MESSAGE,
+            version: 2,
+            supported: 1,
+        };
+        assert_eq!(TaskRecord::decode(&message.encode_to_vec()), Err(error));
+    }
+
+    proptest! {
+        #[test]
+        fn no_content_panics(content in prop::collection::vec(any::<u8>(), 0..100), at in any::<prop::sample::Index>(), byte: u8) {
+            let _ = TaskRecord::decode(&content);
+            let mut damaged = sample().encode();
+            let at = at.index(damaged.len());
+            damaged[at] = byte;
+            if let Ok(record) = TaskRecord::decode(&damaged) {
+                prop_assert_eq!(record.validate(), Ok(()));
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use prost::Message;
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DevIolink {
     #[prost(uint32, optional, tag = "1")]
-    pub(crate) r#type: Option<u32>,
+    pub(crate) link_type: Option<u32>,
     #[prost(uint32, optional, tag = "2")]
     pub(crate) node_to_id: Option<u32>,
 }

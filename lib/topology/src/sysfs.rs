@@ -106,77 +106,142 @@ impl System {
     /// # Errors
     /// [`ReadError`], naming path and line.
     pub fn read(root: &Path) -> Result<Self, ReadError> {
-        let dir = root.join("nodes");
-        let mut ids = HashSet::new();
-        let mut nodes = Vec::new();
-        let mut masked = Vec::new();
-        let mut links = 0;
-        for (number, path) in numbered(&dir, Absent::IsError)? {
-            let node = NodeId(number);
-            if !ids.insert(node) {
-                return Err(ReadError::DuplicateNode { path: dir, node });
-            }
-            match read_node(node, &path) {
-                Ok(read) => {
-                    links += read.links().len();
-                    if links > MAX_LINKS {
-                        return Err(ReadError::TooMany {
-                            path: dir,
-                            limit: MAX_LINKS,
-                        });
-                    }
-                    nodes.push(read);
-                }
-                Err(ReadError::Io { source, .. }) if is_masked(&source) => masked.push(node),
-                Err(error) => return Err(error),
-            }
-        }
-        let mut gpus: Vec<(ActualGpuId, NodeId)> = nodes
-            .iter()
-            .filter_map(Node::as_gpu)
-            .map(|gpu| (gpu.id, gpu.node))
-            .collect();
-        gpus.sort_unstable();
-        if let Some(pair) = gpus.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let (gpu, first, second) = (pair[0].0, pair[0].1, pair[1].1);
-            return Err(ReadError::DuplicateGpu { gpu, first, second });
-        }
-        Ok(Self::new(nodes, masked))
+        read_with(
+            root,
+            &Reader {
+                open: &|path| File::open(path),
+            },
+        )
     }
+}
+
+/// Opens the files; tests put their own in to play a device cgroup.
+struct Reader<'a> {
+    open: &'a dyn Fn(&Path) -> io::Result<File>,
+}
+
+fn read_with(root: &Path, reader: &Reader<'_>) -> Result<System, ReadError> {
+    let dir = root.join("nodes");
+    let mut ids = HashSet::new();
+    let mut nodes = Vec::new();
+    let mut masked = Vec::new();
+    let mut links = 0;
+    for (number, path) in numbered(&dir, Absent::IsError)? {
+        let node = NodeId(number);
+        if !ids.insert(node) {
+            return Err(ReadError::DuplicateNode { path: dir, node });
+        }
+        match reader.node(node, &path) {
+            Ok(read) => {
+                links += read.links().len();
+                if links > MAX_LINKS {
+                    return Err(ReadError::TooMany {
+                        path: dir,
+                        limit: MAX_LINKS,
+                    });
+                }
+                nodes.push(read);
+            }
+            Err(ReadError::Io { source, .. }) if is_masked(&source) => masked.push(node),
+            Err(error) => return Err(error),
+        }
+    }
+    let mut gpus: Vec<(ActualGpuId, NodeId)> = nodes
+        .iter()
+        .filter_map(Node::as_gpu)
+        .map(|gpu| (gpu.id, gpu.node))
+        .collect();
+    gpus.sort_unstable();
+    if let Some(pair) = gpus.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let (gpu, first, second) = (pair[0].0, pair[0].1, pair[1].1);
+        return Err(ReadError::DuplicateGpu { gpu, first, second });
+    }
+    Ok(System::new(nodes, masked))
 }
 
 fn is_masked(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-fn read_node(node: NodeId, dir: &Path) -> Result<Node, ReadError> {
-    let path = dir.join("gpu_id");
-    let text = read_bounded(&path)?;
-    let text = String::from_utf8_lossy(&text);
-    let id = parse_decimal(text.trim_ascii())
-        .and_then(|id| u32::try_from(id).ok())
-        .ok_or_else(|| ReadError::Malformed {
-            path: path.clone(),
-            line: 1,
-            text: shorten(&text),
-            reason: "expected a gpu_id",
-        })?;
-    let path = dir.join("properties");
-    let text = read_bounded(&path)?;
-    if id == 0 {
-        let properties = Properties::parse(&path, &text, &["cpu_cores_count"])?;
-        let cpu_cores = properties.required("cpu_cores_count")?;
-        return Ok(Node::Cpu(CpuNode {
-            node,
-            cpu_cores,
-            links: read_links(dir)?,
-        }));
+impl Reader<'_> {
+    fn node(&self, node: NodeId, dir: &Path) -> Result<Node, ReadError> {
+        let path = dir.join("gpu_id");
+        let text = self.text(&path)?;
+        let text = String::from_utf8_lossy(&text);
+        let id = parse_decimal(text.trim_ascii())
+            .and_then(|id| u32::try_from(id).ok())
+            .ok_or_else(|| ReadError::Malformed {
+                path: path.clone(),
+                line: 1,
+                text: shorten(&text),
+                reason: "expected a gpu_id",
+            })?;
+        let path = dir.join("properties");
+        let text = self.text(&path)?;
+        if id == 0 {
+            let properties = Properties::parse(&path, &text, &["cpu_cores_count"])?;
+            let cpu_cores = properties.required("cpu_cores_count")?;
+            return Ok(Node::Cpu(CpuNode {
+                node,
+                cpu_cores,
+                links: self.links(dir)?,
+            }));
+        }
+        let properties = Properties::parse(&path, &text, GPU_PROPERTIES)?;
+        let mut gpu = parse_gpu(node, ActualGpuId(id), &properties)?;
+        gpu.properties.vram = self.vram(dir)?;
+        gpu.links = self.links(dir)?;
+        Ok(Node::Gpu(gpu))
     }
-    let properties = Properties::parse(&path, &text, GPU_PROPERTIES)?;
-    let mut gpu = parse_gpu(node, ActualGpuId(id), &properties)?;
-    gpu.properties.vram = read_vram(dir)?;
-    gpu.links = read_links(dir)?;
-    Ok(Node::Gpu(gpu))
+
+    /// The first bank that is a frame buffer: heap type 1 (public) or 2 (private).
+    fn vram(&self, dir: &Path) -> Result<Option<Vram>, ReadError> {
+        for (_, bank) in numbered(&dir.join("mem_banks"), Absent::IsEmpty)? {
+            let path = bank.join("properties");
+            let text = self.text(&path)?;
+            let bank = Properties::parse(&path, &text, &["heap_type", "size_in_bytes"])?;
+            let heap = bank.required("heap_type")?;
+            if heap == 1 || heap == 2 {
+                let size = bank.u64("size_in_bytes").unwrap_or_default();
+                return Ok((size != 0).then_some(Vram {
+                    public: heap == 1,
+                    size,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn links(&self, dir: &Path) -> Result<Vec<Link>, ReadError> {
+        let mut links = Vec::new();
+        for (_, link) in numbered(&dir.join("io_links"), Absent::IsEmpty)? {
+            let path = link.join("properties");
+            let text = self.text(&path)?;
+            let link = Properties::parse(&path, &text, &["type", "node_to"])?;
+            let kind = LinkKind::from_raw(link.required("type")?);
+            links.push(Link::new(kind, NodeId(link.required("node_to")?)));
+        }
+        Ok(links)
+    }
+
+    fn text(&self, path: &Path) -> Result<Vec<u8>, ReadError> {
+        let failed = |source| ReadError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let mut content = Vec::new();
+        let file = (self.open)(path).map_err(failed)?;
+        file.take(MAX_FILE + 1)
+            .read_to_end(&mut content)
+            .map_err(failed)?;
+        if content.len() as u64 > MAX_FILE {
+            return Err(ReadError::TooLarge {
+                path: path.to_owned(),
+                limit: MAX_FILE,
+            });
+        }
+        Ok(content)
+    }
 }
 
 const GPU_PROPERTIES: &[&str] = &[
@@ -256,37 +321,7 @@ fn parse_gpu(
     })
 }
 
-/// The first bank that is a frame buffer: heap type 1 (public) or 2 (private).
-fn read_vram(dir: &Path) -> Result<Option<Vram>, ReadError> {
-    for (_, bank) in numbered(&dir.join("mem_banks"), Absent::IsEmpty)? {
-        let path = bank.join("properties");
-        let text = read_bounded(&path)?;
-        let bank = Properties::parse(&path, &text, &["heap_type", "size_in_bytes"])?;
-        let heap = bank.required("heap_type")?;
-        if heap == 1 || heap == 2 {
-            let size = bank.u64("size_in_bytes").unwrap_or_default();
-            return Ok((size != 0).then_some(Vram {
-                public: heap == 1,
-                size,
-            }));
-        }
-    }
-    Ok(None)
-}
-
-fn read_links(dir: &Path) -> Result<Vec<Link>, ReadError> {
-    let mut links = Vec::new();
-    for (_, link) in numbered(&dir.join("io_links"), Absent::IsEmpty)? {
-        let path = link.join("properties");
-        let text = read_bounded(&path)?;
-        let link = Properties::parse(&path, &text, &["type", "node_to"])?;
-        let kind = LinkKind::from_raw(link.required("type")?);
-        links.push(Link::new(kind, NodeId(link.required("node_to")?)));
-    }
-    Ok(links)
-}
-
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Absent {
     IsError,
     IsEmpty,
@@ -327,21 +362,6 @@ fn numbered(dir: &Path, absent: Absent) -> Result<Vec<(u32, PathBuf)>, ReadError
     Ok(found)
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, ReadError> {
-    let failed = |source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let mut content = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(MAX_FILE + 1)
-        .read_to_end(&mut content)
-        .map_err(failed)?;
-    if content.len() as u64 > MAX_FILE {
-        return Err(ReadError::TooLarge {
-            path: path.to_owned(),
-            limit: MAX_FILE,
-        });
-    }
-    Ok(content)
-}
+#[cfg(test)]
+#[path = "sysfs_tests.rs"]
+mod tests;

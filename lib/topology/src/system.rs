@@ -138,7 +138,7 @@ impl<Id> System<Id> {
     }
 }
 
-impl<Id: PartialEq> System<Id> {
+impl<Id: PartialEq + Copy> System<Id> {
     /// The GPU with this id.
     #[must_use]
     pub fn gpu(&self, id: Id) -> Option<&GpuNode<Id>> {
