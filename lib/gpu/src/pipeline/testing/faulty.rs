@@ -220,6 +220,8 @@ impl<C: CopyEngine> CopyEngine for FaultyCopy<C> {
                 None => {}
                 Some(Fault::Hang) => self.hangs = Some(ticket.job),
                 Some(fault) => {
+                    // To the engine inside the copy is over.
+                    self.inner.wait(ticket, limit)?;
                     return Err(CopyError::Io {
                         op: "Injected fault",
                         errno: errno(fault),
