@@ -425,7 +425,7 @@ fn sizes_and_counts_are_bounded() {
     // One file under many names is quick to make.
     let first = tree.0.path().join("nodes/1/io_links/file");
     File::create(&first).expect("file");
-    for number in 0..MAX_ENTRIES {
+    for number in 1..=MAX_ENTRIES {
         fs::hard_link(&first, first.with_file_name(number.to_string())).expect("link");
     }
     assert_eq!(
