@@ -511,7 +511,7 @@ static void sim_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 	if (!fp)
 		return;
 	/* The real driver orders the unmapping behind the submissions that may still use it. */
-	sim_vm_wait_jobs(fp->vm);
+	sim_vm_wait_jobs(fp->vm, gem_to_sim_bo(obj));
 	sim_vm_unmap_gem(fp->vm, gem_to_sim_bo(obj));
 }
 

@@ -316,7 +316,7 @@ int sim_ioc_gem_va(struct drm_device *dev, void *data, struct drm_file *file)
 		flags |= SIM_VM_X;
 	/* What was submitted before still sees the old mappings. */
 	if (args->operation != AMDGPU_VA_OP_MAP)
-		sim_vm_wait_jobs(fp->vm);
+		sim_vm_wait_jobs(fp->vm, args->operation == AMDGPU_VA_OP_UNMAP ? bo : NULL);
 	switch (args->operation) {
 	case AMDGPU_VA_OP_MAP:
 		/* The call's own rule: sizes are whole pages even at the end of the object. */

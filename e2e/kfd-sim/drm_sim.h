@@ -127,7 +127,8 @@ void sim_job_put(struct sim_job *job);
 void sim_job_begin(struct sim_job *job);	/* under ctx->lock, after the job got its number */
 void sim_job_signal(struct sim_job *job, int error);
 long sim_job_wait(struct sim_job *job, long timeout);	/* as wait_event_interruptible_timeout */
-void sim_vm_wait_jobs(struct sim_vm *vm);	/* until what was submitted has been executed (hung jobs do not count) */
+/* Waits until what was submitted with this BO (NULL: everything of this VM) has been executed. */
+void sim_vm_wait_jobs(struct sim_vm *vm, struct sim_bo *bo);
 
 /* drm_ctx.c */
 struct sim_ctx *sim_ctx_find(struct sim_fpriv *fp, u32 id);

@@ -88,9 +88,9 @@ long sim_job_wait(struct sim_job *job, long timeout)
 	return wait_event_interruptible_timeout(job->wq, READ_ONCE(job->done), timeout);
 }
 
-void sim_vm_wait_jobs(struct sim_vm *vm)
+void sim_vm_wait_jobs(struct sim_vm *vm, struct sim_bo *bo)
 {
-	wait_event_killable(vm->gpu->idle, !atomic_read(&vm->jobs));
+	wait_event_killable(vm->gpu->idle, !atomic_read(&vm->jobs) || (bo && !atomic_read(&bo->pending)));
 }
 
 /* ------------------------------------------------------------------ execution */
@@ -198,6 +198,7 @@ static void sim_job_work(struct work_struct *work)
 	bool hang = false, dead;
 	u64 begin = ktime_get_ns(), bytes = 0;
 	int error = 0;
+	u32 i;
 
 	if (READ_ONCE(job->cancel)) {
 		error = -ECANCELED;
@@ -223,6 +224,8 @@ static void sim_job_work(struct work_struct *work)
 		if (!error && job->user_fence)
 			sim_bo_write(job->user_fence, job->user_fence_offset, &job->seq, 8);
 	}
+	for (i = 0; job->list && i < job->list->n; i++)
+		atomic_dec(&job->list->bos[i]->pending);
 	sim_vm_get(vm);
 	spin_lock(&job->ctx->lock);
 	job->hung = hang;
@@ -244,8 +247,10 @@ void sim_job_begin(struct sim_job *job)
 
 	INIT_WORK(&job->work, sim_job_work);
 	atomic_inc(&job->vm->jobs);
-	for (i = 0; job->list && i < job->list->n; i++)
+	for (i = 0; job->list && i < job->list->n; i++) {
 		atomic_inc(&job->list->bos[i]->busy);
+		atomic_inc(&job->list->bos[i]->pending);
+	}
 	kref_get(&job->ref);	/* ctx->live */
 	list_add_tail(&job->link, &job->ctx->live);
 	kref_get(&job->ref);	/* the engine */

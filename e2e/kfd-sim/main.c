@@ -45,7 +45,7 @@ MODULE_PARM_DESC(kfd_minor, "minor number of the KFD interface: 11, 17 or 23");
 
 static int list_handles = -1;
 module_param(list_handles, int, 0444);
-MODULE_PARM_DESC(list_handles, "GEM_LIST_HANDLES and GEM_CHANGE_HANDLE answer (-1: from kfd_minor 23 on)");
+MODULE_PARM_DESC(list_handles, "GEM_LIST_HANDLES and GEM_OP's mapping info answer (-1: from kfd_minor 23 on)");
 
 static int evict_every_info = -1;
 module_param(evict_every_info, int, 0444);

@@ -149,7 +149,8 @@ struct sim_bo {
 	/* a wrapper made for a dma-buf of another simulated GPU: shares `pages` with it */
 	struct sim_bo *origin;		/* referenced */
 	struct dma_buf *import_buf;	/* the wrapper keeps it open */
-	atomic_t busy;			/* submissions that list it and have not ended */
+	atomic_t busy;			/* submissions that list it and are not signalled */
+	atomic_t pending;		/* submissions that list it and are not executed: hung ones do not count */
 	u64 metadata_flags, tiling; u32 metadata_size; u8 metadata[256];
 	u32 kfd_owned;			/* GEM-handle counts of KFD's own, see sim_bo_kfd_own() */
 	void *file_gtt_account;		/* drm file private charged in cnt_gtt_bytes, or NULL */
