@@ -7,6 +7,7 @@ use crate::vm::Place;
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,7 +143,7 @@ impl Session {
             deadline,
             place,
         };
-        std::thread::spawn(move || read_frames(stdout, &jobs));
+        std::thread::spawn(move || read_frames(BufReader::new(stdout), &jobs));
         match ready.recv_timeout(BOOT) {
             Ok(_) => Ok(session),
             Err(RecvTimeoutError::Disconnected) => Err(session.dead()),
@@ -507,12 +508,14 @@ struct Lines {
 
 impl Lines {
     fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
-        self.all.extend_from_slice(bytes);
-        while let Some(len) = self.all[self.told..].iter().position(|b| *b == b'\n') {
-            line(&String::from_utf8_lossy(
-                &self.all[self.told..self.told + len],
-            ));
-            self.told += len + 1;
+        // Only the new bytes are searched: output without line ends must not cost its square.
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            self.all.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let end = self.all.len() - 1;
+                line(&String::from_utf8_lossy(&self.all[self.told..end]));
+                self.told = end + 1;
+            }
         }
     }
 

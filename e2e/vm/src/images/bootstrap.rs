@@ -118,7 +118,9 @@ pub(super) fn into_squashfs(
     progress.step(&doing, || {
         // Not sqfstar: that of Debian 12 takes no options of the compressor.
         let mut pack = leash::leashed("mksquashfs");
-        pack.arg("-").arg(image).args(["-tar", "-comp", "zstd", "-Xcompression-level", "3"]);
+        pack.arg("-")
+            .arg(image)
+            .args(["-tar", "-comp", "zstd", "-Xcompression-level", "3"]);
         pack.args(["-noappend", "-no-progress", "-quiet"]);
         progress
             .pipe(&doing, wanted.command(tmp)?, pack)
