@@ -9,6 +9,9 @@
 
 #include "wl.h"
 
+/* Offset for mmap of /dev/kfd: type 3 in the top bits, then the GPU */
+#define DOORBELL_OFFSET(gpu_id) (3ull << 62 | (uint64_t)(gpu_id) << 46)
+
 static const char *const role_names[] = {
 	"data", "event page", "doorbell", "MMIO", "heartbeat", "ring", "pointer page", "EOP", "CWSR", "temporary",
 };
@@ -153,6 +156,11 @@ struct bo *bo_new(struct wl *w, struct gpu *g, enum bo_kind kind, uint64_t size,
 		oops(w, "ALLOC_MEMORY_OF_GPU of %s, flags %x: %s", bo_name(b), b->flags, strerror(-r));
 		goto unreserve;
 	}
+	/* ALLOC answers with an offset of the render node; doorbells are mapped through kfd, by a typed one. */
+	if (kind == BO_DOORBELL)
+		b->mmap_offset = 3ULL << 62 | (uint64_t)g->gpu_id << 46;
+	if (kind == BO_DOORBELL)	/* ALLOC tells no offset for these; a queue would, later */
+		b->mmap_offset = DOORBELL_OFFSET(g->gpu_id);
 	map_ids(w, b);
 	if (b->nids) {
 		r = kfd_map(w, b->handle, b->ids, b->nids);

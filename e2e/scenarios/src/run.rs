@@ -47,6 +47,7 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         }
         say(&format!("run {}", case.name));
         let begun = Instant::now();
+        let known = kernel_log().lines().count();
         let result = run_one(&case, &criu);
         let took = begun.elapsed().as_secs_f32();
         match result {
@@ -54,13 +55,13 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
                 passed += 1;
                 say(&format!("ok {} ({took:.1} s)", case.name));
                 if verbose {
-                    say(&kernel_log());
+                    say(&kernel_log_from(known));
                 }
             }
             Err(error) => {
                 failed += 1;
                 say(&format!("not ok {} ({took:.1} s): {error:#}", case.name));
-                say(&kernel_log());
+                say(&kernel_log_from(known));
             }
         }
     }
@@ -153,6 +154,13 @@ fn kernel_log() -> String {
         .output()
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         .unwrap_or_default()
+}
+
+/// The kernel's messages after the first `known` lines.
+fn kernel_log_from(known: usize) -> String {
+    let log = kernel_log();
+    let new: Vec<_> = log.lines().skip(known).map(|line| format!("    {line}")).collect();
+    new.join("\n")
 }
 
 /// One line, at once.
