@@ -5,14 +5,13 @@
 //! render nodes and in another order. The process is restored there and has to prove that it is whole.
 
 use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rocferry_vm::{ExecOutput, Lab, Session, Userland};
 
-use crate::guest::{self, Programs};
+use crate::guest::Programs;
 
 /// Simulated GPUs of machine A, and of machine B.
 const MACHINE_A: &str = "preset=gfx90a-4";

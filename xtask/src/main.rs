@@ -3,7 +3,10 @@
 //! One file per verb: a `clap::Args` struct named `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #![forbid(unsafe_code)]
 
+mod demo;
+mod guest;
 mod images;
+mod test;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +22,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Move a GPU process from one simulated machine to another, and prove that it is whole.
+    Demo(demo::Args),
+    /// Unit tests, the simulator's conformance, and all scenarios with real CRIU.
+    Test(test::Args),
     /// Boot a test machine: a shell on the terminal, or one command.
     Vm(vm::Args),
     /// Build the test machines' images, show or clean their cache.
@@ -27,6 +34,8 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
         Verb::Images(args) => images::run(&args),
     };

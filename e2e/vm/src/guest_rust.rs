@@ -1,6 +1,7 @@
-//! The plugin under test, built so that one file loads in every userland.
+//! Rust programs for the machines: the plugin under test and the scenarios, built so that one file runs in
+//! every userland.
 //!
-//! The oldest userland, Debian 12, has glibc 2.36. Built on a host with a newer one the plugin may need
+//! The oldest userland, Debian 12, has glibc 2.36. Built on a host with a newer one a program may need
 //! newer symbol versions; then it is linked once more against Debian 12's library from a small sysroot.
 
 use crate::images::Lab;
@@ -18,44 +19,68 @@ const FORCE: &str = "ROCFERRY_FORCE_SYSROOT";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 impl Lab {
-    /// Builds `rocferry-plugin` in release mode and returns the shared object, whose highest needed glibc
-    /// version is checked.
+    /// Builds the plugin in release mode and returns the shared object.
     ///
     /// # Errors
     /// When it does not compile, or would not load in the oldest userland.
     pub fn plugin_so(&self) -> Result<PathBuf> {
+        self.rust_for_guests(&PLUGIN)
+    }
+
+    /// Builds the program that runs the test cases in the machines.
+    ///
+    /// # Errors
+    /// When it does not compile, or would not start in the oldest userland.
+    pub fn scenarios(&self) -> Result<PathBuf> {
+        self.rust_for_guests(&SCENARIOS)
+    }
+
+    fn rust_for_guests(&self, product: &Product) -> Result<PathBuf> {
         if std::env::var_os(FORCE).is_none_or(|v| v != "1") {
-            let so = build(None)?;
-            let needed = needed_glibc(&so)?;
+            let file = build(product, None)?;
+            let needed = needed_glibc(&file)?;
             if needed <= OLDEST {
-                return Ok(so);
+                return Ok(file);
             }
             eprintln!(
-                "[plugin] needs glibc {}.{}, linking against {}.{}",
-                needed.0, needed.1, OLDEST.0, OLDEST.1
+                "[{}] needs glibc {}.{}, linking against {}.{}",
+                product.package, needed.0, needed.1, OLDEST.0, OLDEST.1
             );
         }
-        let so = build(Some(&self.sysroot()?))?;
-        let needed = needed_glibc(&so)?;
+        let file = build(product, Some(&self.sysroot()?))?;
+        let needed = needed_glibc(&file)?;
         if needed > OLDEST {
             bail!(
                 "{} needs glibc {}.{}, the oldest userland has {}.{}",
-                so.display(),
+                file.display(),
                 needed.0,
                 needed.1,
                 OLDEST.0,
                 OLDEST.1
             );
         }
-        Ok(so)
+        Ok(file)
     }
 }
 
-fn build(sysroot: Option<&Path>) -> Result<PathBuf> {
+/// Something that cargo builds for the machines.
+struct Product {
+    package: &'static str,
+    /// Name of the file that counts.
+    file: &'static str,
+    /// Profile: what goes into a checkpoint is optimised, what only drives tests compiles quickly.
+    profile: &'static str,
+}
+
+const PLUGIN: Product =
+    Product { package: "rocferry-plugin", file: "libamdgpu_plugin.so", profile: "release" };
+const SCENARIOS: Product = Product { package: "rocferry-scenarios", file: "scenarios", profile: "dev" };
+
+fn build(product: &Product, sysroot: Option<&Path>) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(source_root());
-    command.args(["build", "--release", "--package", "rocferry-plugin"]);
+    command.args(["build", "--profile", product.profile, "--package", product.package]);
     command.arg("--message-format=json-render-diagnostics");
     if let Some(sysroot) = sysroot {
         // With a target given, the flags do not reach build scripts and procedural macros, which run here.
@@ -69,13 +94,14 @@ fn build(sysroot: Option<&Path>) -> Result<PathBuf> {
         .output()
         .context("Cannot start cargo")?;
     if !out.status.success() {
-        bail!("The plugin does not compile ({})", out.status);
+        bail!("{} does not compile ({})", product.package, out.status);
     }
-    artifact(&String::from_utf8_lossy(&out.stdout)).context("cargo built no libamdgpu_plugin.so")
+    artifact(&String::from_utf8_lossy(&out.stdout), product.file)
+        .with_context(|| format!("cargo built no {}", product.file))
 }
 
-/// The shared object among cargo's messages, one JSON object a line.
-fn artifact(messages: &str) -> Option<PathBuf> {
+/// The file of that name among cargo's messages, one JSON object a line.
+fn artifact(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
@@ -83,7 +109,7 @@ fn artifact(messages: &str) -> Option<PathBuf> {
         .filter_map(|m| m["filenames"].as_array().cloned())
         .flatten()
         .filter_map(|f| f.as_str().map(PathBuf::from))
-        .find(|f| f.file_name().is_some_and(|n| n == "libamdgpu_plugin.so"))
+        .find(|f| f.file_name().is_some_and(|n| n == name))
 }
 
 /// The highest glibc version that a dynamic object needs.
@@ -143,9 +169,9 @@ mod tests {
                     not json\n\
                     {\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libamdgpu_plugin.so\"]}\n";
         assert_eq!(
-            artifact(text),
+            artifact(text, "libamdgpu_plugin.so"),
             Some(PathBuf::from("/t/libamdgpu_plugin.so"))
         );
-        assert_eq!(artifact(""), None);
+        assert_eq!(artifact("", "x"), None);
     }
 }
