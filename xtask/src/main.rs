@@ -3,6 +3,7 @@
 //! One file per verb: a `clap::Args` struct named `Args` and `run(&Args) -> anyhow::Result<ExitCode>`.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod demo;
 mod guest;
 mod images;
@@ -24,6 +25,8 @@ struct Cli {
 enum Verb {
     /// Move a GPU process from one simulated machine to another, and prove that it is whole.
     Demo(demo::Args),
+    /// Measure.
+    Bench(bench::Args),
     /// Unit tests, the simulator's conformance, and all scenarios with real CRIU.
     Test(test::Args),
     /// Boot a test machine: a shell on the terminal, or one command.
@@ -35,6 +38,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Demo(args) => demo::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
         Verb::Images(args) => images::run(&args),

@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -48,7 +50,9 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         say(&format!("run {}", case.name));
         let begun = Instant::now();
         let known = kernel_log().lines().count();
+        let alive = watch(&case);
         let result = run_one(&case, &criu);
+        drop(alive);
         let took = begun.elapsed().as_secs_f32();
         match result {
             Ok(()) => {
@@ -69,6 +73,23 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         "{passed} passed, {failed} failed, {skipped} skipped"
     ));
     Ok(failed == 0)
+}
+
+/// Exit status after a hung case: the machine is not to be trusted any more, the host starts another one.
+const HUNG: i32 = 3;
+
+/// Ends this program when the case does not end within its limit. Dropping the sender calls it off.
+fn watch(case: &Case) -> Sender<()> {
+    let (alive, ended) = channel();
+    let (name, limit) = (case.name, Duration::from_secs(case.limit_s.into()));
+    thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            say(&format!("not ok {name} ({} s): it hangs", limit.as_secs()));
+            say(&fs::read_to_string("/sys/kernel/debug/kfd-sim/processes").unwrap_or_default());
+            std::process::exit(HUNG);
+        }
+    });
+    alive
 }
 
 fn run_one(case: &Case, criu: &Criu) -> Result<()> {
@@ -110,7 +131,7 @@ fn leftovers() -> Vec<String> {
 }
 
 /// The share is no place for executables that CRIU must find again: copies on tmpfs.
-fn prepare() -> Result<()> {
+pub(crate) fn prepare() -> Result<()> {
     fs::create_dir_all(BIN)?;
     for entry in fs::read_dir(SHARED_BIN).with_context(|| format!("no {SHARED_BIN}"))? {
         let entry = entry?;
