@@ -105,7 +105,11 @@ static int dump_event(const struct sim_event *ev, u64 handle, u8 __user *priv, u
 	return put(priv, off, &rec, sizeof(rec));
 }
 
-static int dump_events(struct sim_process *p, u8 __user *priv, u64 *off)
+/*
+ * Events are not under the process lock: threads that nobody has frozen may have made or destroyed some
+ * since they were counted. Then the record no longer fits its place, and the dump fails.
+ */
+static int dump_events(struct sim_process *p, u8 __user *priv, u64 *off, u64 end)
 {
 	u64 handle = p->event_handle;
 	struct sim_event *ev;
@@ -113,16 +117,16 @@ static int dump_events(struct sim_process *p, u8 __user *priv, u64 *off)
 
 	mutex_lock(&p->event_lock);
 	idr_for_each_entry(&p->events, ev, id) {
-		r = dump_event(ev, handle, priv, off);
+		r = *off < end ? dump_event(ev, handle, priv, off) : -EINVAL;
 		if (r)
 			break;
 		handle = 0;	/* only the first record names the page */
 	}
 	mutex_unlock(&p->event_lock);
-	return r;
+	return r ?: *off == end ? 0 : -EINVAL;
 }
 
-static int dump_objects(struct sim_process *p, u8 __user *priv, u64 *off)
+static int dump_objects(struct sim_process *p, u8 __user *priv, u64 *off, u64 end)
 {
 	struct sim_queue *q;
 	u32 i;
@@ -135,7 +139,7 @@ static int dump_objects(struct sim_process *p, u8 __user *priv, u64 *off)
 				return r;
 		}
 	}
-	r = dump_events(p, priv, off);
+	r = dump_events(p, priv, off, end - p->n_svm * sim_svm_record_size(p));
 	return r ?: sim_svm_dump(p, priv, off);
 }
 
@@ -268,7 +272,7 @@ int sim_criu_dump(struct sim_process *p, struct kfd_ioctl_criu_args *a)
 	bo_off = off;
 	off += bos * sizeof(struct sim_criu_bo);
 	if (!r)
-		r = dump_objects(p, priv, &off);
+		r = dump_objects(p, priv, &off, size);
 	/* Last, as their file descriptors appear in the caller only when nothing can fail any more. */
 	if (!r)
 		r = dump_bos(p, bos, u64_to_user_ptr(a->bos), priv, &bo_off);

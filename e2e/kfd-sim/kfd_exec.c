@@ -6,7 +6,7 @@
  */
 #include "kfd.h"
 
-#define BUDGET 4096		/* packets per queue and round */
+#define BUDGET 512		/* packets per queue and round: ioctls wait for the round's end */
 #define BUSY_ROUNDS 25		/* idle rounds before polling gets slower */
 #define SLOW_MS 20
 
@@ -14,6 +14,7 @@ static void exec_round(struct work_struct *work)
 {
 	struct sim_process *p = container_of(to_delayed_work(work), struct sim_process, exec);
 	u32 i, done = 0, runnable = 0;
+	unsigned long delay = 1;
 	struct sim_queue *q;
 
 	/* Held over the round: eviction and teardown wait for the packet in progress, no longer. */
@@ -29,6 +30,8 @@ static void exec_round(struct work_struct *work)
 				continue;
 			n = sim_queue_execute(q, BUDGET);
 			done += n;
+			if (n == BUDGET)
+				delay = 0;
 			q->packets += n;
 			atomic64_add(n, &q->pdd->gpu->cnt_packets);
 			sim_queue_refresh(q);
@@ -39,9 +42,10 @@ static void exec_round(struct work_struct *work)
 		p->idle_rounds = 0;
 	else if (p->idle_rounds < BUSY_ROUNDS)
 		p->idle_rounds++;
+	else
+		delay = msecs_to_jiffies(SLOW_MS);
 	if (runnable)
-		queue_delayed_work(sim_kfd_wq, &p->exec,
-				   p->idle_rounds < BUSY_ROUNDS ? 1 : msecs_to_jiffies(SLOW_MS));
+		queue_delayed_work(sim_kfd_wq, &p->exec, delay);
 	mutex_unlock(&p->lock);
 }
 

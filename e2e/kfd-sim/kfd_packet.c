@@ -243,7 +243,7 @@ u32 sim_queue_execute(struct sim_queue *q, u32 budget)
 	}
 out:
 	if (r < 0) {
-		pr_info("kfd-sim: queue %u of process %d halted at %llu: error %d\n", q->qid, q->pdd->proc->pid,
+		pr_info_ratelimited("kfd-sim: queue %u of process %d halted at %llu: error %d\n", q->qid, q->pdd->proc->pid,
 			q->rptr, r);
 		q->halted = true;
 	}
