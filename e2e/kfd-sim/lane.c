@@ -95,9 +95,14 @@ void sim_vm_wait_jobs(struct sim_vm *vm, struct sim_bo *bo)
 
 /* ------------------------------------------------------------------ execution */
 
+#define SIM_LOCKUP_NS (10 * NSEC_PER_SEC)	/* a POLL that stays false this long counts as a lockup, as the driver's time-out has it */
+
 struct sim_run {
 	struct sim_job *job;
 	u64 slept_us;
+	u64 poll_since;		/* ns; 0 while the engine moves on */
+	u64 poll_packets;	/* executed when the POLL began */
+	bool lockup;
 };
 
 /* Pays the configured delay in portions, so that a long job also makes progress slowly instead of ending late. */
@@ -122,11 +127,19 @@ static bool sim_run_stop(struct sim_sdma *s)
 
 	sim_run_delay(s, false);
 	cond_resched();
-	return READ_ONCE(run->job->cancel);
+	return run->lockup || READ_ONCE(run->job->cancel);
 }
 
 static void sim_run_pause(struct sim_sdma *s)
 {
+	struct sim_run *run = s->arg;
+	u64 now = ktime_get_ns();
+
+	if (!run->poll_since || run->poll_packets != s->packets) {
+		run->poll_since = now;
+		run->poll_packets = s->packets;
+	}
+	run->lockup = now - run->poll_since > SIM_LOCKUP_NS;
 	usleep_range(200, 500);
 }
 
