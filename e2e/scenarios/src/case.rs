@@ -80,8 +80,13 @@ impl Lab {
 
     /// Starts the workload with a state file in the case's folder and waits until it is ready.
     pub(crate) fn workload(&mut self, args: &[&str]) -> Result<Workload> {
+        self.workload_under(&[], args)
+    }
+
+    /// As [`Self::workload`], run by another program (`unshare …`).
+    pub(crate) fn workload_under(&mut self, wrapper: &[&str], args: &[&str]) -> Result<Workload> {
         self.next += 1;
         let state = self.dir.join(format!("workload-{}.state", self.next));
-        Workload::start(&state, args)
+        Workload::start_under(&state, wrapper, args)
     }
 }

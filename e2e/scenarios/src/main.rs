@@ -17,6 +17,8 @@ mod image_files;
 mod proc;
 mod run;
 mod sim;
+mod trip;
+mod view;
 mod workload;
 
 use std::process::ExitCode;
@@ -38,7 +40,7 @@ enum Verb {
     Run {
         /// Beginnings of names; none = all.
         names: Vec<String>,
-        /// Beginnings of names to be left out.
+        /// Names to be left out.
         #[arg(long)]
         skip: Vec<String>,
         /// Keep the folder and print the logs of passing cases too.

@@ -1,6 +1,6 @@
 //! Processes of the machine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Is there a process with this pid that is no zombie?
 pub(crate) fn is_alive(pid: i32) -> bool {
@@ -66,7 +67,11 @@ pub(crate) fn host_pid(values: &HashMap<String, String>, state: &Path) -> Result
         .parse()?;
     let state = state.to_str().context("path")?;
     for (pid, command) in all()? {
-        if command.contains("/workload") && command.contains(state) && innermost(pid) == Some(own) {
+        let status = format!("/proc/{pid}/status");
+        if command.contains("/workload")
+            && command.contains(state)
+            && innermost(&status) == Some(own)
+        {
             return Ok(pid);
         }
     }
@@ -92,8 +97,60 @@ pub(crate) fn all() -> Result<Vec<(i32, String)>> {
     Ok(found)
 }
 
-fn innermost(pid: i32) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+/// A process and all its descendants.
+pub(crate) fn tree(root: i32) -> Vec<i32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        for tid in numbers(&format!("/proc/{pid}/task")).unwrap_or_default() {
+            let path = format!("/proc/{pid}/task/{tid}/children");
+            let children = fs::read_to_string(path).unwrap_or_default();
+            let pids = children
+                .split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok());
+            found.extend(pids);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Kills a process and all its descendants, and waits until none of them is left, not even as a zombie.
+pub(crate) fn kill_tree(root: i32) -> Result<()> {
+    let tree = tree(root);
+    for pid in tree.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    for pid in tree {
+        wait_reaped(pid)?;
+    }
+    Ok(())
+}
+
+/// Waits until a pid is free again: only then can a restore take it.
+pub(crate) fn wait_reaped(pid: i32) -> Result<()> {
+    let begun = Instant::now();
+    while fs::exists(format!("/proc/{pid}"))? {
+        ensure!(
+            begun.elapsed() < Duration::from_secs(10),
+            "process {pid} does not go"
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The entries of a folder of `/proc` that are numbers.
+pub(crate) fn numbers(folder: &str) -> Option<BTreeSet<i32>> {
+    let entries = fs::read_dir(folder).ok()?;
+    let number =
+        |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Some(entries.filter_map(number).collect())
+}
+
+/// The id that a process or thread has in its innermost pid namespace, by its `status` file.
+pub(crate) fn innermost(status: &str) -> Option<i32> {
+    let status = fs::read_to_string(status).ok()?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -36,7 +36,9 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
     let begins = |case: &Case, list: &[String]| list.iter().any(|name| case.name.starts_with(name));
     let chosen: Vec<_> = cases::all()
         .into_iter()
-        .filter(|case| (names.is_empty() || begins(case, names)) && !begins(case, skip))
+        .filter(|case| names.is_empty() || begins(case, names))
+        // Whole names: one case's name may be the beginning of another's.
+        .filter(|case| !skip.iter().any(|name| name == case.name))
         .collect();
     if chosen.is_empty() {
         bail!("no case has such a name");
@@ -180,7 +182,11 @@ fn kernel_log() -> String {
 /// The kernel's messages after the first `known` lines.
 fn kernel_log_from(known: usize) -> String {
     let log = kernel_log();
-    let new: Vec<_> = log.lines().skip(known).map(|line| format!("    {line}")).collect();
+    let new: Vec<_> = log
+        .lines()
+        .skip(known)
+        .map(|line| format!("    {line}"))
+        .collect();
     new.join("\n")
 }
 

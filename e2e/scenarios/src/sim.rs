@@ -110,9 +110,13 @@ impl Sim {
     /// How often a fault point was passed since the counters were reset (`POINT calls N failed N`).
     pub(crate) fn calls(&self, point: &str) -> Result<u64> {
         let text = read("points")?;
-        let mut lines = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let mut lines = text
+            .lines()
+            .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
         let found = lines.find(|words| words.first() == Some(&point));
-        Ok(found.and_then(|words| words.get(2)?.parse().ok()).unwrap_or(0))
+        Ok(found
+            .and_then(|words| words.get(2)?.parse().ok())
+            .unwrap_or(0))
     }
 
     /// Sets all counters to 0.

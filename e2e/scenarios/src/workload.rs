@@ -76,6 +76,15 @@ impl Workload {
         }
     }
 
+    /// The GPU process that `--child gpu` has made: a workload with contents and a state file of its own.
+    pub(crate) fn child(&self) -> Result<Self> {
+        let pid = proc::tree(self.pid).get(1).copied();
+        Ok(Self {
+            pid: pid.context("the workload has no child")?,
+            state: append(&self.state, ".child"),
+        })
+    }
+
     /// Values of the state file now.
     pub(crate) fn values(&self) -> Result<HashMap<String, String>> {
         read_state(&self.state)
@@ -122,13 +131,14 @@ impl Workload {
         }
     }
 
-    /// Does it go on: iterations and packets of its queues both advance?
+    /// Does it go on: iterations and, where it has queues, their packets advance?
     pub(crate) fn advances(&self) -> Result<()> {
         let begun = Instant::now();
+        let queues = self.number("queues")?;
         let (iterations, packets) = (self.number("iterations")?, self.number("packets_done")?);
         loop {
             let now = (self.number("iterations")?, self.number("packets_done")?);
-            if now.0 > iterations && now.1 > packets {
+            if now.0 > iterations && (now.1 > packets || queues == 0) {
                 return Ok(());
             }
             ensure!(

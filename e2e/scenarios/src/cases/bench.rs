@@ -25,7 +25,9 @@ pub(crate) fn run(name: &str, args: &[String]) -> Result<bool> {
         "staging" => staging(number(0, 2048)?, number(1, 1)?),
         "registrations" => {
             let gpus = number(0, 1)?;
-            [256, 10_000].into_iter().try_for_each(|bos| registrations(bos, gpus))
+            [256, 10_000]
+                .into_iter()
+                .try_for_each(|bos| registrations(bos, gpus))
         }
         _ => bail!("no benchmark {name}"),
     }?;
@@ -50,7 +52,8 @@ fn staging(mib: u64, gpus: u64) -> Result<()> {
 fn peaks(mib: u64, gpus: u64) -> Result<(u64, u64)> {
     eprintln!("[bench] {gpus} GPUs with a BO of {mib} MiB each");
     let mut lab = lab()?;
-    lab.sim.load(&format!("preset=gfx90a-{gpus} vram_mib={}", mib + 256))?;
+    lab.sim
+        .load(&format!("preset=gfx90a-{gpus} vram_mib={}", mib + 256))?;
     // Without a CPU mapping, filled by the copy engine: nothing of it is in the process's memory.
     let bo = format!("vram:{mib}M:1:nomap");
     let before = lab.workload(&["--bo", &bo, "--no-background"])?;
@@ -130,10 +133,15 @@ fn criu_memory() -> u64 {
     let mut memory = 0;
     let mut statuses: Vec<(i32, i32, u64)> = Vec::new();
     for (pid, command) in proc::all().unwrap_or_default() {
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+            continue;
+        };
         let field = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok())
+                .unwrap_or(0)
         };
         let parent = i32::try_from(field("PPid")).unwrap_or(0);
         let bytes = (field("RssAnon") + field("RssShmem")) << 10;
