@@ -15,7 +15,7 @@
 struct fd_entry {
 	int fd, same_as;		/* same_as: lowest number with this open file */
 	int status, fdflags;
-	int64_t pos;			/* of regular files, else -1 */
+	int64_t pos;			/* of files open for reading, else -1: what is written to moves by itself */
 	char link[256];			/* with what changes by a restore taken out */
 	int gpu;			/* index of the render node's GPU, -1 */
 };
@@ -83,7 +83,9 @@ static struct fd_snapshot *take(struct wl *w)
 		e->fdflags = fcntl(e->fd, F_GETFD);
 		len = readlinkat(dirfd(d), de->d_name, e->link, sizeof(e->link) - 1);
 		e->link[len < 0 ? 0 : len] = 0;
-		e->pos = e->link[0] == '/' && strncmp(e->link, "/dev/", 5) ? (int64_t)lseek(e->fd, 0, SEEK_CUR) : -1;
+		e->pos = -1;
+		if ((e->status & O_ACCMODE) == O_RDONLY && e->link[0] == '/' && strncmp(e->link, "/dev/", 5))
+			e->pos = lseek(e->fd, 0, SEEK_CUR);
 		e->gpu = gpu_of(w, e->fd, e->link);
 		normalise(e->link);
 		s->n++;

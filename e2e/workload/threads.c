@@ -35,7 +35,6 @@ static void *helper_main(void *arg)
 {
 	struct helper *h = arg;
 
-	pthread_setname_np(pthread_self(), "wl-helper");
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) {
 		int r;
 
@@ -73,7 +72,10 @@ int threads_start(struct wl *w)
 		helpers[i].w = w;
 		helpers[i].event = w->ev ? &w->ev->e[w->ev->n - w->ev->nthread + i] : NULL;
 		r = pthread_create(&helpers[i].thread, &attr, helper_main, &helpers[i]);
-		nhelpers += !r;
+		if (!r) {
+			pthread_setname_np(helpers[i].thread, "wl-helper");
+			nhelpers++;
+		}
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
