@@ -72,15 +72,28 @@ struct Product {
     profile: &'static str,
 }
 
-const PLUGIN: Product =
-    Product { package: "rocferry-plugin", file: "libamdgpu_plugin.so", profile: "release" };
-const SCENARIOS: Product = Product { package: "rocferry-scenarios", file: "scenarios", profile: "dev" };
+const PLUGIN: Product = Product {
+    package: "rocferry-plugin",
+    file: "libamdgpu_plugin.so",
+    profile: "release",
+};
+const SCENARIOS: Product = Product {
+    package: "rocferry-scenarios",
+    file: "scenarios",
+    profile: "dev",
+};
 
 fn build(product: &Product, sysroot: Option<&Path>) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(source_root());
-    command.args(["build", "--profile", product.profile, "--package", product.package]);
+    command.args([
+        "build",
+        "--profile",
+        product.profile,
+        "--package",
+        product.package,
+    ]);
     command.arg("--message-format=json-render-diagnostics");
     if let Some(sysroot) = sysroot {
         // With a target given, the flags do not reach build scripts and procedural macros, which run here.

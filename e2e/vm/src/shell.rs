@@ -30,7 +30,9 @@ impl Vm {
         {
             more.push_str(&format!(" vm.term={term}"));
         }
-        if let Some((rows, cols)) = stty(&["size"]).as_deref().and_then(|s| s.split_once(' ')) {
+        if let Some((rows, cols)) = stty(&["size"]).as_deref().and_then(|s| s.split_once(' '))
+            && rows != "0"
+        {
             more.push_str(&format!(" vm.rows={rows} vm.cols={cols}"));
         }
         let saved = stty(&["-g"]);

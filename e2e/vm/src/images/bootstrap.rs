@@ -101,8 +101,8 @@ impl Bootstrap {
             return error;
         }
         error.context(
-            "Building images without root needs unprivileged user namespaces and an entry in \
-             /etc/subuid and /etc/subgid; else run once as root: cargo xtask images",
+            "Building images without root needs unprivileged user namespaces and ranges for this \
+             user in /etc/subuid and /etc/subgid; without them run the same command as root",
         )
     }
 }
