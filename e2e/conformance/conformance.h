@@ -88,7 +88,8 @@ void sleep_ms(unsigned int ms);
 long sys_rc(long ret);		/* -errno for -1 */
 long call_ioctl(int fd, unsigned long req, void *arg);
 void *map_fd(int fd, size_t len, int prot, u64 off, long *err);	/* shared; NULL and *err on failure */
-void *reserve(size_t len);	/* PROT_NONE address range, 2 MiB aligned */
+void *reserve(size_t len);	/* PROT_NONE address range for a BO, 2 MiB aligned */
+void reserve_elsewhere(void);	/* from now on far from the ranges given out before */
 void *anon(size_t len);
 long drop_caps(u64 keep);	/* effective and permitted set := keep */
 /* Sum over GPUs of a simulator's debugfs counter whose name contains part; false without debugfs. */
@@ -131,6 +132,7 @@ long kfd_unmap(int kfd, u64 handle, const u32 *ids, u32 n, u32 *done);
 struct bo bo_new(struct app *a, int g, size_t size, u32 flags);	/* allocated, mapped on GPU g and, if it can be, CPU */
 void bo_del(struct app *a, struct bo *b);
 u64 kfd_avail(int kfd, int g);
+u64 kfd_avail_settled(int kfd, int g);		/* after dead processes' memory has come back */
 long kfd_event(int kfd, u32 type, bool auto_reset, u64 page_handle, struct kfd_ioctl_create_event_args *out);
 long kfd_event_op(int kfd, unsigned long req, u32 id);	/* SET, RESET, DESTROY */
 long kfd_wait(int kfd, struct kfd_event_data *ev, u32 n, bool all, u32 ms, u32 *result);
@@ -217,6 +219,7 @@ struct world {
 	void (*tweak)(struct world *w, struct kfd_ioctl_criu_args *a);	/* last change before RESTORE */
 	u64 ret;
 	bool with_queues, with_events, with_special;
+	u64 sdma_pos, aql_pos;	/* the queues' positions that belong to data */
 	u32 data_off[MAX_BOS];	/* saved contents of each BO in data, or NO_DATA */
 	u8 data[4 << 20];
 };

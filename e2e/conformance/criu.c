@@ -2,8 +2,6 @@
 /* CRIU_OP calls and the parts of the kernel's private data whose layout is known. */
 #include "conformance.h"
 
-#include <sys/uio.h>
-
 #define PRIV_PROCESS 8
 #define PRIV_DEVICE 8
 #define PRIV_BO 272
@@ -186,25 +184,47 @@ struct world *world_start(struct peer *p, bool queues, bool events, bool special
 	return w;
 }
 
-/* What CRIU itself would keep or the plugin would copy: read from the peer, where it is mapped. */
-void world_dump(struct world *w, struct peer *p, int kfd)
+static const struct bo *world_bo(const struct world *w, u64 va)
 {
+	const struct bo *all[] = {
+		&w->gtt, &w->userptr, &w->page, &w->sdma.ring, &w->sdma.rptr, &w->sdma.wptr, &w->aql.ring, &w->aql.rptr,
+		&w->aql.wptr,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i]->cpu && all[i]->va == va)
+			return all[i];
+	for (int g = 0; g < ngpus; g++)
+		if (w->vram[g].cpu && w->vram[g].va == va)
+			return &w->vram[g];
+	return NULL;
+}
+
+/* Run by the peer, since nobody else can read its device mappings: stands for what CRIU and a plugin would keep. */
+static long world_save(void *arg)
+{
+	struct world *w = arg;
 	size_t used = 0;
 
-	criu_dump(kfd, &w->im);
+	w->sdma_pos = w->sdma.pos;
+	w->aql_pos = w->aql.pos;
 	for (u32 i = 0; i < w->im.nbo; i++) {
-		struct kfd_criu_bo_bucket *b = &w->im.bo[i];
-		struct iovec to = { w->data + used, b->size }, from = { (void *)b->addr, b->size };
+		const struct bo *b = world_bo(w, w->im.bo[i].addr);
 
 		w->data_off[i] = NO_DATA;
-		if (b->alloc_flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP))
+		if (!b || w->im.bo[i].size > sizeof(w->data) - used)
 			continue;
-		if (b->size > sizeof(w->data) - used ||
-		    process_vm_readv(p->pid, &to, 1, &from, 1, 0) != (ssize_t)b->size)
-			continue;
+		memcpy(w->data + used, b->cpu, w->im.bo[i].size);
 		w->data_off[i] = (u32)used;
-		used += ROUND_UP(b->size, 64);
+		used += ROUND_UP(w->im.bo[i].size, 64);
 	}
+	return 0;
+}
+
+void world_dump(struct world *w, struct peer *p, int kfd)
+{
+	criu_dump(kfd, &w->im);
+	NEED_OK(peer_call(p, world_save, w));
 }
 
 struct world *world_copy(const struct world *w)
@@ -251,6 +271,7 @@ long world_restore(void *arg)
 	struct kfd_ioctl_criu_args a;
 	long rc;
 
+	reserve_elsewhere();
 	w->app.kfd = kfd_open();
 	for (int g = 0; g < ngpus; g++)
 		w->app.drm[g] = render_open(g);
@@ -268,6 +289,8 @@ long world_restore(void *arg)
 	/* The old doorbell mapping is gone with the old process: queues go by their positions in memory. */
 	w->sdma.doorbell = NULL;
 	w->aql.doorbell = NULL;
+	w->sdma.pos = w->sdma_pos;
+	w->aql.pos = w->aql_pos;
 	map_back(w);
 	return 0;
 }

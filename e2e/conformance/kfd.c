@@ -90,11 +90,13 @@ struct bo bo_new(struct app *a, int g, size_t size, u32 flags)
 {
 	struct bo b = { .size = size, .g = g, .flags = flags };
 	bool special = flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
+	u64 off;
 	void *p;
 
 	if (flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
-		b.cpu = anon(size);
+		b.cpu = reserve(size);
 		b.va = b.off = PTR(b.cpu);
+		NEED(!mprotect(b.cpu, size, PROT_READ | PROT_WRITE), "mprotect: errno %d", errno);
 	} else {
 		b.va = PTR(reserve(size));
 	}
@@ -104,10 +106,11 @@ struct bo bo_new(struct app *a, int g, size_t size, u32 flags)
 		return b;
 	if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) && !(flags & KFD_IOC_ALLOC_MEM_FLAGS_PUBLIC))
 		return b;
+	/* ALLOC answers with a DRM offset for doorbells too; the CPU maps them through kfd by the typed one. */
+	off = flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL ? KFD_OFF(3, gpus[g].id) : b.off;
 	p = mmap((void *)b.va, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, special ? a->kfd : a->drm[g],
-		 (off_t)b.off);
-	NEED(p != MAP_FAILED, "mmap of a BO (flags %#x, offset %#llx): errno %d", flags, (unsigned long long)b.off,
-	     errno);
+		 (off_t)off);
+	NEED(p != MAP_FAILED, "mmap of a BO (flags %#x, offset %#llx): errno %d", flags, (unsigned long long)off, errno);
 	b.cpu = p;
 	return b;
 }
@@ -126,6 +129,20 @@ u64 kfd_avail(int kfd, int g)
 
 	NEED_OK(call_ioctl(kfd, AMDKFD_IOC_AVAILABLE_MEMORY, &a));
 	return a.available;
+}
+
+/* The process of the case before may still be ending: wait for half a second without a change. */
+u64 kfd_avail_settled(int kfd, int g)
+{
+	u64 was = kfd_avail(kfd, g), now;
+
+	for (int same = 0, i = 0; same < 25 && i < 500; i++) {
+		sleep_ms(20);
+		now = kfd_avail(kfd, g);
+		same = now == was ? same + 1 : 0;
+		was = now;
+	}
+	return was;
 }
 
 long kfd_event(int kfd, u32 type, bool auto_reset, u64 page_handle, struct kfd_ioctl_create_event_args *out)

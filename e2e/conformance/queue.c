@@ -3,7 +3,7 @@
 #include "conformance.h"
 
 #define SDMA_RING 0x4000u
-#define AQL_RING 0x1000u
+#define AQL_RING 0x2000u
 
 bool queue_is_sdma(const struct queue *q)
 {

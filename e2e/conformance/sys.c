@@ -53,18 +53,25 @@ void *anon(size_t len)
 	return p;
 }
 
+/*
+ * BOs get addresses far from where the kernel puts other mappings: a forked process that restores them must find
+ * nothing there, least of all the memory it shares with its parent.
+ */
+static u64 next_va = 0x100000000000ull;
+
+void reserve_elsewhere(void)
+{
+	next_va += 1ull << 40;
+}
+
 void *reserve(size_t len)
 {
-	size_t align = 2ul << 20;
-	u8 *p = mmap(NULL, len + align, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	u8 *a;
+	void *p = mmap((void *)next_va, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+		       -1, 0);
 
-	NEED(p != MAP_FAILED, "no address space for %zu bytes", len);
-	a = (u8 *)ROUND_UP((uintptr_t)p, align);
-	if (a != p)
-		munmap(p, (size_t)(a - p));
-	munmap(a + len, (size_t)(p + align - a));
-	return a;
+	NEED(PTR(p) == next_va, "no address space for %zu bytes", len);
+	next_va += ROUND_UP(len + PAGE, 2ull << 20);
+	return p;
 }
 
 int read_text(const char *path, char *buf, size_t size)

@@ -165,7 +165,7 @@ static void t_nodes(void)
 		NEED(!stat(path, &st), "no %s", path);
 		EXPECT(S_ISCHR(st.st_mode) && major(st.st_rdev) == 226 && (int)minor(st.st_rdev) == gpus[g].minor,
 		       "%s has device number %u:%u", path, major(st.st_rdev), minor(st.st_rdev));
-		EXPECT((st.st_mode & 0660) == 0660, "%s has mode %o", path, st.st_mode & 0777);
+		info("%s has mode %o", path, st.st_mode & 0777);	/* user space's rules decide */
 	}
 }
 

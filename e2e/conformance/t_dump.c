@@ -282,7 +282,7 @@ static void t_killed_paused(void)
 	u64 before, end;
 
 	app_start(&mine);
-	before = kfd_avail(mine.kfd, 0);
+	before = kfd_avail_settled(mine.kfd, 0);
 	NEED_OK(criu_info(kfd, &c));
 	close(kfd);
 	peer_kill(&p);

@@ -37,7 +37,7 @@ static void t_death_frees(void)
 	u64 before;
 
 	app_start(&mine);
-	before = kfd_avail(mine.kfd, 0);
+	before = kfd_avail_settled(mine.kfd, 0);
 	peer_start(&p);
 	NEED_OK(peer_call(&p, hold_memory, w));
 	EXPECT(kfd_avail(mine.kfd, 0) + BIG <= before, "another process's VRAM is not missing here");
@@ -56,7 +56,7 @@ static void t_foreign_dup(void)
 	int fd;
 
 	app_start(&mine);
-	before = kfd_avail(mine.kfd, 0);
+	before = kfd_avail_settled(mine.kfd, 0);
 	peer_start(&p);
 	NEED_OK(peer_call(&p, hold_memory, w));
 	fd = peer_fd(&p, w->app.kfd);
@@ -83,7 +83,7 @@ static void t_close_frees_nothing(void)
 	u64 before;
 
 	app_start(&mine);
-	before = kfd_avail(mine.kfd, 0);
+	before = kfd_avail_settled(mine.kfd, 0);
 	peer_start(&p);
 	NEED_OK(peer_call(&p, hold_memory, w));
 	NEED_OK(peer_call(&p, do_close, &w->app.kfd));
@@ -164,7 +164,7 @@ static void t_churn(void)
 	u64 before;
 
 	app_start(&mine);
-	before = kfd_avail(mine.kfd, 0);
+	before = kfd_avail_settled(mine.kfd, 0);
 	for (int i = 0; i < 10; i++) {
 		struct peer p;
 

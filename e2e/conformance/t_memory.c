@@ -255,7 +255,7 @@ static void t_available(void)
 	struct kfd_ioctl_get_available_memory_args bad = { .gpu_id = unknown_id() };
 
 	app_start(&a);
-	before = kfd_avail(a.kfd, 0);
+	before = kfd_avail_settled(a.kfd, 0);
 	b = bo_new(&a, 0, size, F_VRAM);
 	during = kfd_avail(a.kfd, 0);
 	EXPECT(before >= during + size, "AVAILABLE_MEMORY went from %llu to %llu for %llu bytes",
@@ -288,7 +288,7 @@ static void t_dmabuf(void)
 	in.dmabuf_fd = (u32)null;
 	EXPECT_RC(call_ioctl(a.kfd, AMDKFD_IOC_GET_DMABUF_INFO, &in), -EINVAL);
 	in.dmabuf_fd = 999;
-	EXPECT_RC(call_ioctl(a.kfd, AMDKFD_IOC_GET_DMABUF_INFO, &in), -EINVAL);
+	EXPECT_RC(call_ioctl(a.kfd, AMDKFD_IOC_GET_DMABUF_INFO, &in), -EBADF);
 	im.dmabuf_fd = ex.dmabuf_fd;
 	im.gpu_id = gpus[0].id;
 	im.va_addr = PTR(reserve(4 * PAGE));
@@ -317,7 +317,7 @@ static void t_dmabuf_life(void)
 	long err;
 
 	app_start(&a);
-	before = kfd_avail(a.kfd, 0);
+	before = kfd_avail_settled(a.kfd, 0);
 	b = bo_new(&a, 0, 2ul << 20, F_VRAM);
 	*(u32 *)b.cpu = 0x600d600d;
 	ex.handle = b.handle;

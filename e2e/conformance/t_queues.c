@@ -151,7 +151,8 @@ static long take_sdma(void *arg)
 	u32 n = 0;
 	long rc;
 
-	app_start(&w->app);
+	if (!w->app.kfd)
+		app_start(&w->app);
 	while (n < w->arg) {
 		queue_buffers(&w->app, 0, SDMA, &q);
 		rc = queue_create(&w->app, &q);

@@ -195,28 +195,28 @@ static void t_new_queue(void)
 static void t_dump_again(void)
 {
 	struct peer p;
-	struct world *w = remapped(&p), *n;
+	struct world *w = remapped(&p), *old;
 	int kfd;
 
 	peer_trace(&p);
 	kfd = peer_fd(&p, w->app.kfd);
-	n = world_copy(w);
-	world_dump(n, &p, kfd);
-	for (u32 i = 0; i < n->im.ndev; i++) {
-		EXPECT_EQ(n->im.dev[i].user_gpu_id, foreign(gpus[i].id));
-		EXPECT_EQ(n->im.dev[i].actual_gpu_id, gpus[i].id);
+	old = world_copy(w);	/* the peer knows only w */
+	world_dump(w, &p, kfd);
+	for (u32 i = 0; i < w->im.ndev; i++) {
+		EXPECT_EQ(w->im.dev[i].user_gpu_id, foreign(gpus[i].id));
+		EXPECT_EQ(w->im.dev[i].actual_gpu_id, gpus[i].id);
 	}
-	for (u32 i = 0; i < n->im.nbo; i++) {
-		struct kfd_criu_bo_bucket *b = &n->im.bo[i];
+	for (u32 i = 0; i < w->im.nbo; i++) {
+		struct kfd_criu_bo_bucket *b = &w->im.bo[i];
 
-		EXPECT_EQ(b->gpu_id, w->im.bo[i].gpu_id);
-		EXPECT_EQ(rd32(criu_bo_priv(&n->im, i), 12), rd32(criu_bo_priv(&w->im, i), 12));
+		EXPECT_EQ(b->gpu_id, old->im.bo[i].gpu_id);
+		EXPECT_EQ(rd32(criu_bo_priv(&w->im, i), 12), rd32(criu_bo_priv(&old->im, i), 12));
 		if (b->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL)
 			EXPECT_EQ(b->offset, KFD_OFF(3, gpus[0].id));
 		if (b->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP)
 			EXPECT_EQ(b->offset, KFD_OFF(0, gpus[0].id));
 		if (b->alloc_flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM && b->addr == w->vram[0].va)
-			EXPECT_EQ(b->offset, w->im.bo[i].restored_offset);
+			EXPECT_EQ(b->offset, old->im.bo[i].restored_offset);
 	}
 	NEED_OK(criu_unpause(kfd));
 	EXPECT_RC(peer_call(&p, world_push_wait, w), 0);
@@ -224,9 +224,9 @@ static void t_dump_again(void)
 	peer_kill(&p);
 	wait_owner_gone(p.pid);
 	peer_start(&p);
-	EXPECT_RC(peer_call(&p, world_restore, n), 0);
+	EXPECT_RC(peer_call(&p, world_restore, w), 0);
 	EXPECT_RC(criu_resume(kfd_open(), p.pid), 0);
-	EXPECT_RC(peer_call(&p, world_push_wait, n), 0);
+	EXPECT_RC(peer_call(&p, world_push_wait, w), 0);
 	peer_kill(&p);
 }
 

@@ -340,35 +340,35 @@ static void t_pid_namespace(void)
 static void t_second_dump(void)
 {
 	struct peer p;
-	struct world *w = restored(&p, true, true, true), *n;
+	struct world *w = restored(&p, true, true, true), *old;
 	int kfd;
 
 	NEED_OK(criu_resume(kfd_open(), p.pid));
 	NEED_OK(peer_call(&p, world_push_wait, w));
 	peer_trace(&p);
 	kfd = peer_fd(&p, w->app.kfd);
-	n = world_copy(w);
-	world_dump(n, &p, kfd);
-	EXPECT_EQ(n->im.nbo, w->im.nbo);
-	EXPECT_EQ(n->im.nobj, w->im.nobj);
-	EXPECT_EQ(n->im.priv_size, w->im.priv_size);
-	for (u32 i = 0; i < n->im.nbo; i++) {
-		EXPECT_EQ(n->im.bo[i].addr, w->im.bo[i].addr);
-		EXPECT_EQ(n->im.bo[i].size, w->im.bo[i].size);
-		EXPECT_EQ(n->im.bo[i].gpu_id, w->im.bo[i].gpu_id);
-		EXPECT_EQ(n->im.bo[i].alloc_flags, w->im.bo[i].alloc_flags);
-		EXPECT_EQ(rd32(criu_bo_priv(&n->im, i), 8), rd32(criu_bo_priv(&w->im, i), 8));
+	old = world_copy(w);	/* the peer knows only w */
+	world_dump(w, &p, kfd);
+	EXPECT_EQ(w->im.nbo, old->im.nbo);
+	EXPECT_EQ(w->im.nobj, old->im.nobj);
+	EXPECT_EQ(w->im.priv_size, old->im.priv_size);
+	for (u32 i = 0; i < w->im.nbo; i++) {
+		EXPECT_EQ(w->im.bo[i].addr, old->im.bo[i].addr);
+		EXPECT_EQ(w->im.bo[i].size, old->im.bo[i].size);
+		EXPECT_EQ(w->im.bo[i].gpu_id, old->im.bo[i].gpu_id);
+		EXPECT_EQ(w->im.bo[i].alloc_flags, old->im.bo[i].alloc_flags);
+		EXPECT_EQ(rd32(criu_bo_priv(&w->im, i), 8), rd32(criu_bo_priv(&old->im, i), 8));
 	}
 	NEED_OK(criu_unpause(kfd));
 	EXPECT_RC(peer_call(&p, world_push_wait, w), 0);
 	close(kfd);
 	peer_kill(&p);
 	wait_owner_gone(p.pid);
-	n->tweak = NULL;
+	w->tweak = NULL;
 	peer_start(&p);
-	EXPECT_RC(peer_call(&p, world_restore, n), 0);
+	EXPECT_RC(peer_call(&p, world_restore, w), 0);
 	EXPECT_RC(criu_resume(kfd_open(), p.pid), 0);
-	EXPECT_RC(peer_call(&p, world_push_wait, n), 0);
+	EXPECT_RC(peer_call(&p, world_push_wait, w), 0);
 	peer_kill(&p);
 }
 
