@@ -12,8 +12,8 @@
 #include <uapi/drm/amdgpu_drm.h>
 #include "sim.h"
 
-/* Bottom of what GEM_VA accepts (6.12), the hole in the middle of a 48-bit space, and what the driver keeps at the top. */
-#define SIM_VA_BOTTOM		0x10000ull
+/* Bottom of what GEM_VA accepts (2 MiB in 6.1), the hole in the middle of a 48-bit space, and what the driver keeps at the top. */
+#define SIM_VA_BOTTOM		(sim_sys.kfd_minor < 17 ? 0x200000ull : 0x10000ull)
 #define SIM_VA_HOLE_START	0x0000800000000000ull
 #define SIM_VA_HOLE_END		0xffff800000000000ull
 #define SIM_VA_MASK		0x0000ffffffffffffull
