@@ -4,11 +4,10 @@
  * source, line and the word that is wrong, and fail the load.
  */
 #include <linux/ctype.h>
+#include <linux/fs.h>
 #include <linux/kernel.h>
-#include <linux/kernel_read_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/vmalloc.h>
 #include "desc.h"
 
 struct sim_system sim_sys;
@@ -509,25 +508,35 @@ static int parse(struct sim_draft *d, char *text)
 
 /* ------------------------------------------------------------------ entry */
 
+/* By hand and not through kernel_read_file(): security modules warn about kinds of file that they do not know. */
 static char *read_text(const char *path)
 {
-	void *buf = NULL;
-	size_t size = 0;
-	ssize_t n = kernel_read_file_from_path(path, 0, &buf, SIM_DESC_MAX_BYTES, &size, READING_UNKNOWN);
+	struct file *f = filp_open(path, O_RDONLY, 0);
 	char *text;
+	loff_t pos = 0;
+	ssize_t n = 1;
 
+	if (IS_ERR(f)) {
+		pr_err("kfd-sim: description %s: error %ld\n", path, PTR_ERR(f));
+		return ERR_CAST(f);
+	}
+	text = kvmalloc(SIM_DESC_MAX_BYTES + 1, GFP_KERNEL);
+	while (text && n > 0 && pos < SIM_DESC_MAX_BYTES + 1)
+		n = kernel_read(f, text + pos, SIM_DESC_MAX_BYTES + 1 - pos, &pos);
+	filp_close(f, NULL);
+	if (!text)
+		return ERR_PTR(-ENOMEM);
+	if (n >= 0 && pos > SIM_DESC_MAX_BYTES)
+		n = -EFBIG;
+	else if (n >= 0 && memchr(text, 0, pos))
+		n = -EILSEQ;	/* a byte 0 would hide what follows it */
 	if (n < 0) {
-		pr_err("kfd-sim: description %s: error %zd (at most %u bytes are read)\n",
-		       path, n, SIM_DESC_MAX_BYTES);
+		pr_err("kfd-sim: description %s: error %zd (at most %u bytes are read)\n", path, n, SIM_DESC_MAX_BYTES);
+		kvfree(text);
 		return ERR_PTR(n);
 	}
-	text = kvmalloc(n + 1, GFP_KERNEL);
-	if (text) {
-		memcpy(text, buf, n);
-		text[n] = 0;
-	}
-	vfree(buf);
-	return text ?: ERR_PTR(-ENOMEM);
+	text[pos] = 0;
+	return text;
 }
 
 int sim_describe(const char *preset, const char *path, const struct sim_overrides *over)
