@@ -37,17 +37,29 @@ impl fmt::Display for Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attached(pub u64);
 
-/// One copy.
+/// The most parts of one copy.
+pub const MAX_PARTS: usize = 64;
+
+/// One copy between a slot and one or several objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyJob {
+pub struct CopyJob<'a> {
+    /// What is copied: at least one part and [`MAX_PARTS`] at most. They do not overlap.
+    pub parts: &'a [CopyPart],
+    /// Which way.
+    pub direction: Direction,
+}
+
+/// The share of one object in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyPart {
     /// The object's range.
     pub bo: Attached,
     /// First byte within the attached range.
     pub offset: u64,
-    /// Bytes, at most the slot's.
+    /// First byte within the slot.
+    pub slot_offset: usize,
+    /// Bytes.
     pub len: usize,
-    /// Which way.
-    pub direction: Direction,
 }
 
 /// A copy under way, with the slot that it uses.
@@ -93,7 +105,7 @@ pub trait CopyEngine: Send {
     ///
     /// # Errors
     /// [`CopyError`]; the slot is then lost.
-    fn submit(&mut self, slot: Slot, job: CopyJob) -> Result<Ticket, CopyError>;
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError>;
 
     /// Waits for a copy, at most for `limit`.
     ///

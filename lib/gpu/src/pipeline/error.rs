@@ -1,5 +1,6 @@
 //! Why a transfer failed.
 
+use std::fmt;
 use std::time::Duration;
 
 use rocferry_topology::UserGpuId;
@@ -77,7 +78,7 @@ pub enum PipelineError {
         source: CopyError,
     },
     /// A copy could not be started or failed.
-    #[error("Cannot copy {direction} BO {bo} of GPU {gpu} at byte {offset}")]
+    #[error("Cannot copy {direction} BO {bo}{} of GPU {gpu} at byte {offset}", Others(*others))]
     Copy {
         /// Which way.
         direction: Direction,
@@ -85,6 +86,8 @@ pub enum PipelineError {
         gpu: UserGpuId,
         /// The object.
         bo: usize,
+        /// How many other small objects the copy also held; it may be the fault of any.
+        others: usize,
         /// Where in it.
         offset: u64,
         /// What failed.
@@ -102,6 +105,8 @@ pub enum PipelineError {
         gpu: UserGpuId,
         /// The object.
         bo: usize,
+        /// How many other small objects the copy also held; it may be the fault of any.
+        others: usize,
         /// Where in it.
         offset: u64,
         /// The time-out.
@@ -135,4 +140,16 @@ pub enum PipelineError {
         /// Bytes asked for.
         wanted: u64,
     },
+}
+
+/// The part of a message that says how many other objects there were.
+struct Others(usize);
+
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            others => write!(f, " (or one of {others} small ones after it)"),
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub struct Event {
     pub bo: usize,
     /// First byte within the object.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes; beyond a small object they are those of others behind it in the file.
     pub len: usize,
     /// Which reader or writer, from 0.
     pub worker: usize,

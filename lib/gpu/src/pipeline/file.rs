@@ -98,3 +98,16 @@ pub enum FileError {
         offset: u64,
     },
 }
+
+impl FileError {
+    /// Where in the file it happened.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        match self {
+            Self::Io { offset, .. }
+            | Self::ShortRead { offset, .. }
+            | Self::ShortWrite { offset, .. }
+            | Self::OutOfOrder { offset, .. } => *offset,
+        }
+    }
+}

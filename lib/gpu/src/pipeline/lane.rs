@@ -4,10 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::event::{Event, Stage, now_ns};
-use super::plan::{Plan, Unit};
+use super::plan::{Chunk, Plan, Span};
 use super::run::{Run, Stopped};
 use super::{
-    Attached, CopyEngine, CopyError, CopyJob, Direction, PipelineError, Slot, Ticket, Waited,
+    Attached, CopyEngine, CopyError, CopyJob, CopyPart, Direction, PipelineError, Slot, Ticket,
+    Waited,
 };
 
 /// How long a wait lasts before the lane looks whether another GPU has failed.
@@ -15,36 +16,11 @@ const SLICE: Duration = Duration::from_millis(100);
 /// After a failure the copies under way get this long, all together, before they are given up.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A piece of a unit, as large as a slot at most.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Chunk {
-    /// The unit's number in the plan.
-    pub(super) unit: usize,
-    /// First byte within the unit.
-    pub(super) at: u64,
-    pub(super) len: usize,
-    /// Is it the unit's last piece?
-    pub(super) last: bool,
-}
-
-/// All pieces of a plan, or of one unit, in order.
-pub(super) fn chunks(index: usize, unit: &Unit, slot_bytes: usize) -> impl Iterator<Item = Chunk> {
-    let end = unit.len;
-    unit.pieces(slot_bytes).map(move |piece| Chunk {
-        unit: index,
-        at: piece.start,
-        // Not longer than a slot.
-        len: usize::try_from(piece.end - piece.start).unwrap_or(slot_bytes),
-        last: piece.end == end,
-    })
-}
-
 /// A copy under way.
 #[derive(Debug)]
 struct Flight {
     ticket: Ticket,
     chunk: Chunk,
-    submitted: Instant,
     submitted_ns: u64,
 }
 
@@ -106,37 +82,30 @@ impl<'a> Lane<'a> {
         self.flights.len()
     }
 
-    /// Starts the copy of a chunk; attaches its object when it is the first of a span.
+    /// Starts the copy of a chunk; attaches its objects where it is the first of a span.
     pub(super) fn submit(&mut self, chunk: Chunk, slot: Slot) -> Result<(), Stopped> {
         self.run.check()?;
-        let unit = self.plan.units[chunk.unit];
-        let span = self.plan.spans[unit.span];
-        let bo = match self.open.get(&unit.span) {
-            Some(open) => open.bo,
-            None => {
-                let dmabuf = self.job.bos[span.bo].dmabuf;
-                let bo = self
-                    .engine
-                    .attach(dmabuf, span.offset, span.len)
-                    .map_err(|source| self.attach_failed(span.bo, source))?;
-                self.open.insert(unit.span, Open { bo, left: span.len });
-                bo
-            }
-        };
+        let plan = self.plan;
+        let mut parts = Vec::new();
+        for part in plan.parts(chunk) {
+            let piece = plan.pieces[part.piece];
+            parts.push(CopyPart {
+                bo: self.attached(piece.span)?,
+                offset: piece.offset - plan.spans[piece.span].offset + part.at,
+                slot_offset: part.slot_at,
+                len: part.len,
+            });
+        }
         let job = CopyJob {
-            bo,
-            offset: unit.offset - span.offset + chunk.at,
-            len: chunk.len,
+            parts: &parts,
             direction: self.job.direction,
         };
         let submitted_ns = if self.job.timing { now_ns() } else { 0 };
-        let submitted = Instant::now();
         match self.engine.submit(slot, job) {
             Ok(ticket) => {
                 self.flights.push_back(Flight {
                     ticket,
                     chunk,
-                    submitted,
                     submitted_ns,
                 });
                 Ok(())
@@ -145,20 +114,39 @@ impl<'a> Lane<'a> {
         }
     }
 
+    /// The engine's number of a span.
+    fn attached(&mut self, span: usize) -> Result<Attached, Stopped> {
+        if let Some(open) = self.open.get(&span) {
+            return Ok(open.bo);
+        }
+        let Span { bo, offset, len } = self.plan.spans[span];
+        let attached = self
+            .engine
+            .attach(self.job.bos[bo].dmabuf, offset, len)
+            .map_err(|source| self.attach_failed(bo, source))?;
+        self.open.insert(
+            span,
+            Open {
+                bo: attached,
+                left: len,
+            },
+        );
+        Ok(attached)
+    }
+
     /// Waits for the copy that was started first; `None` when none is under way. Detaches its object when
     /// it was the last of a span.
     pub(super) fn oldest(&mut self) -> Result<Option<(Chunk, Slot)>, Stopped> {
         let Some(Flight {
             mut ticket,
             chunk,
-            submitted,
             submitted_ns,
         }) = self.flights.pop_front()
         else {
             return Ok(None);
         };
         // Copies that were queued behind each other each get the whole time.
-        let began = Instant::now().max(submitted);
+        let began = Instant::now();
         let slot = loop {
             let left = self.job.timeout.saturating_sub(began.elapsed());
             match self.engine.wait(ticket, left.min(SLICE)) {
@@ -176,7 +164,6 @@ impl<'a> Lane<'a> {
                 self.flights.push_front(Flight {
                     ticket,
                     chunk,
-                    submitted,
                     submitted_ns,
                 });
                 return Err(stopped);
@@ -193,12 +180,12 @@ impl<'a> Lane<'a> {
 
     fn record(&mut self, chunk: Chunk, submitted_ns: u64) {
         let end_ns = now_ns();
-        let unit = self.plan.units[chunk.unit];
+        let (bo, offset) = self.plan.object_at(chunk, self.plan.file_offset(chunk));
         self.events.push(Event {
             stage: Stage::Copy,
             gpu: self.job.gpu,
-            bo: unit.bo,
-            offset: unit.offset + chunk.at,
+            bo,
+            offset,
             len: chunk.len,
             worker: 0,
             begin_ns: submitted_ns.max(self.last_end_ns),
@@ -207,20 +194,24 @@ impl<'a> Lane<'a> {
         self.last_end_ns = end_ns;
     }
 
+    /// Detaches those objects of a copied chunk of which nothing is left to copy.
     fn close_if_done(&mut self, chunk: Chunk) -> Result<(), Stopped> {
-        let span = self.plan.units[chunk.unit].span;
-        let Some(open) = self.open.get_mut(&span) else {
-            return Ok(());
-        };
-        open.left = open.left.saturating_sub(chunk.len as u64);
-        if open.left > 0 {
-            return Ok(());
+        let plan = self.plan;
+        for part in plan.parts(chunk) {
+            let span = plan.pieces[part.piece].span;
+            let Some(open) = self.open.get_mut(&span) else {
+                continue;
+            };
+            open.left = open.left.saturating_sub(part.len as u64);
+            if open.left == 0 {
+                let bo = open.bo;
+                self.open.remove(&span);
+                self.engine
+                    .detach(bo)
+                    .map_err(|source| self.attach_failed(plan.spans[span].bo, source))?;
+            }
         }
-        let bo = open.bo;
-        self.open.remove(&span);
-        self.engine
-            .detach(bo)
-            .map_err(|source| self.attach_failed(self.plan.spans[span].bo, source))
+        Ok(())
     }
 
     fn attach_failed(&self, bo: usize, source: CopyError) -> Stopped {
@@ -232,23 +223,25 @@ impl<'a> Lane<'a> {
     }
 
     fn copy_failed(&self, chunk: Chunk, source: CopyError) -> Stopped {
-        let unit = self.plan.units[chunk.unit];
+        let (bo, offset) = self.plan.object_at(chunk, self.plan.file_offset(chunk));
         self.run.fail(PipelineError::Copy {
             direction: self.job.direction,
             gpu: self.job.gpu,
-            bo: unit.bo,
-            offset: unit.offset + chunk.at,
+            bo,
+            others: self.plan.units[chunk.unit].pieces.len() - 1,
+            offset,
             source,
         })
     }
 
     fn timed_out(&self, chunk: Chunk) -> Stopped {
-        let unit = self.plan.units[chunk.unit];
+        let (bo, offset) = self.plan.object_at(chunk, self.plan.file_offset(chunk));
         self.run.fail(PipelineError::TimedOut {
             direction: self.job.direction,
             gpu: self.job.gpu,
-            bo: unit.bo,
-            offset: unit.offset + chunk.at,
+            bo,
+            others: self.plan.units[chunk.unit].pieces.len() - 1,
+            offset,
             limit: self.job.timeout,
         })
     }

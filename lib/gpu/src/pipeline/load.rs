@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use super::digest::{BlockHasher, is_zero};
 use super::event::{Event, Stage, now_ns};
 use super::flow::workers;
-use super::lane::{Chunk, Lane, LaneJob, chunks};
-use super::plan::Plan;
+use super::lane::{Lane, LaneJob};
+use super::plan::{Chunk, Plan};
 use super::run::{Run, Stopped, all_gpus, spawn};
 use super::{
     BlockIndex, Direction, FileEngine, GpuTransfer, Options, PipelineError, Report, RingLayout,
@@ -34,11 +34,11 @@ fn load_one(
     options: &Options,
 ) -> Result<Report, Stopped> {
     run.check()?;
-    let plan = Plan::new(transfer).map_err(|error| run.fail(error))?;
+    let plan = Plan::new(transfer, ring_bytes).map_err(|error| run.fail(error))?;
     if plan.units.is_empty() {
         return Ok(Report::default());
     }
-    let layout = RingLayout::new(ring_bytes, plan.units.len(), plan.largest);
+    let layout = plan.layout;
     let gpu = transfer.gpu;
     let slots = transfer
         .engine
@@ -205,31 +205,31 @@ impl Reading<'_> {
         flow: &mut dyn Flow,
         events: &mut Vec<Event>,
     ) -> Result<(), Stopped> {
-        let unit = self.plan.units[index];
-        let (gpu, bo) = (self.job.gpu, unit.bo);
+        let plan = self.plan;
+        let gpu = self.job.gpu;
         let mut hasher = BlockHasher::default();
-        for chunk in chunks(index, &unit, self.layout.slot_bytes) {
+        for chunk in plan.chunks(index) {
             let mut slot = flow.slot()?;
             self.run.check()?;
             let begin_ns = if self.job.timing { now_ns() } else { 0 };
             let bytes = &mut slot.bytes_mut()[..chunk.len];
-            self.file
-                .read_at(bytes, unit.file_offset + chunk.at)
-                .map_err(|source| {
-                    let offset = unit.offset + chunk.at;
-                    self.run.fail(PipelineError::Read {
-                        gpu,
-                        bo,
-                        offset,
-                        source,
-                    })
-                })?;
+            let place = plan.file_offset(chunk);
+            self.file.read_at(bytes, place).map_err(|source| {
+                let (bo, offset) = plan.object_at(chunk, source.offset());
+                self.run.fail(PipelineError::Read {
+                    gpu,
+                    bo,
+                    offset,
+                    source,
+                })
+            })?;
             if self.job.timing {
+                let (bo, offset) = plan.object_at(chunk, place);
                 events.push(Event {
                     stage: Stage::Read,
                     gpu,
                     bo,
-                    offset: unit.offset + chunk.at,
+                    offset,
                     len: chunk.len,
                     worker: reader,
                     begin_ns,
@@ -237,18 +237,39 @@ impl Reading<'_> {
                 });
             }
             if let Some(index) = self.index {
-                hasher.update(bytes, is_zero(bytes));
-                if chunk.last {
-                    let block = unit.block();
-                    let wanted = usize::try_from(block)
-                        .ok()
-                        .and_then(|b| index.bos[bo].get(b));
-                    if wanted != Some(&std::mem::take(&mut hasher).finish()) {
-                        return Err(self.run.fail(PipelineError::Mismatch { gpu, bo, block }));
-                    }
-                }
+                self.verify(index, chunk, bytes, &mut hasher)?;
             }
             flow.filled((chunk, slot))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what was read to the digest of its block, and compares the digests of blocks that end here.
+    fn verify(
+        &self,
+        index: &BlockIndex,
+        chunk: Chunk,
+        bytes: &[u8],
+        hasher: &mut BlockHasher,
+    ) -> Result<(), Stopped> {
+        for part in self.plan.parts(chunk) {
+            let bytes = &bytes[part.range()];
+            hasher.update(bytes, is_zero(bytes));
+            if !part.last {
+                continue;
+            }
+            let piece = &self.plan.pieces[part.piece];
+            let (bo, block) = (piece.bo, piece.block());
+            let wanted = usize::try_from(block)
+                .ok()
+                .and_then(|block| index.bos[bo].get(block));
+            if wanted != Some(&std::mem::take(hasher).finish()) {
+                return Err(self.run.fail(PipelineError::Mismatch {
+                    gpu: self.job.gpu,
+                    bo,
+                    block,
+                }));
+            }
         }
         Ok(())
     }

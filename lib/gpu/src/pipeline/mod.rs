@@ -30,7 +30,10 @@ pub mod testing;
 mod transfer;
 
 pub use budget::{Budget, RingLayout};
-pub use copy::{Attached, CopyEngine, CopyError, CopyJob, Direction, SdmaEngine, Ticket, Waited};
+pub use copy::{
+    Attached, CopyEngine, CopyError, CopyJob, CopyPart, Direction, MAX_PARTS, SdmaEngine, Ticket,
+    Waited,
+};
 pub use digest::{BLOCK, BlockDigest, BlockIndex};
 pub use error::PipelineError;
 pub use event::{Event, Stage};

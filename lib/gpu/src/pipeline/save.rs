@@ -1,5 +1,6 @@
 //! From the GPU into the file.
 
+use std::ops::Range;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use super::digest::{BlockDigest, BlockHasher, is_zero};
 use super::event::{Event, Stage, now_ns};
 use super::flow::workers;
-use super::lane::{Chunk, Lane, LaneJob, chunks};
-use super::plan::Plan;
+use super::lane::{Lane, LaneJob};
+use super::plan::{Chunk, Plan};
 use super::run::{Run, Stopped, all_gpus, spawn};
 use super::{
     BlockIndex, Direction, FileEngine, GpuTransfer, Options, PipelineError, Report, RingLayout,
@@ -39,14 +40,14 @@ fn save_one(
 ) -> Result<Report, Stopped> {
     run.check()?;
     transfer.index = None;
-    let plan = Plan::new(transfer).map_err(|error| run.fail(error))?;
+    let plan = Plan::new(transfer, ring_bytes).map_err(|error| run.fail(error))?;
     let gpu = transfer.gpu;
     let file = transfer.file;
     let mut report = Report::default();
     if !plan.units.is_empty() {
         let length_failed = |source| run.fail(PipelineError::Length { gpu, source });
         let holes_from = file.holes_from().map_err(length_failed)?;
-        let layout = RingLayout::new(ring_bytes, plan.units.len(), plan.largest);
+        let layout = plan.layout;
         let slots = transfer
             .engine
             .stage(layout)
@@ -99,25 +100,19 @@ struct Writing<'a> {
 #[derive(Default)]
 struct Written {
     hasher: BlockHasher,
-    /// Unit and digest.
+    /// Piece and digest.
     blocks: Vec<(usize, BlockDigest)>,
     holes: u64,
     events: Vec<Event>,
 }
 
 impl Writing<'_> {
-    fn all_chunks(&self) -> impl Iterator<Item = Chunk> {
-        let slot_bytes = self.layout.slot_bytes;
-        let units = self.plan.units.iter().enumerate();
-        units.flat_map(move |(index, unit)| chunks(index, unit, slot_bytes))
-    }
-
     /// Everything in this thread: one slot is written while others are copied.
     fn alone(&self, mut lane: Lane<'_>, slots: Vec<Slot>) -> Result<Report, Stopped> {
         let depth = self.layout.depth();
         let mut free = slots;
         let mut written = Written::default();
-        for chunk in self.all_chunks() {
+        for chunk in self.plan.all_chunks() {
             while lane.in_flight() > depth || free.is_empty() {
                 // With no copy under way and no slot, the engine has lost one, which it reported.
                 let (done, slot) = lane.oldest()?.ok_or(Stopped)?;
@@ -201,7 +196,7 @@ impl Writing<'_> {
             }
             queues[current.1].send(filled).map_err(|_| Stopped)
         };
-        for chunk in self.all_chunks() {
+        for chunk in self.plan.all_chunks() {
             let slot = loop {
                 if lane.in_flight() <= depth
                     && let Ok(slot) = free.try_recv()
@@ -250,34 +245,39 @@ impl Writing<'_> {
         slot: &Slot,
         written: &mut Written,
     ) -> Result<(), Stopped> {
-        let unit = self.plan.units[chunk.unit];
-        let (gpu, bo) = (self.job.gpu, unit.bo);
-        let offset = unit.offset + chunk.at;
-        let place = unit.file_offset + chunk.at;
+        let plan = self.plan;
+        let place = plan.file_offset(chunk);
         let bytes = &slot.bytes()[..chunk.len];
         let begin_ns = if self.job.timing { now_ns() } else { 0 };
-        let zero = is_zero(bytes);
-        if zero && self.holes_from.is_some_and(|start| place >= start) {
-            written.holes += chunk.len as u64;
-        } else {
-            self.file.write_at(bytes, place).map_err(|source| {
-                self.run.fail(PipelineError::Write {
-                    gpu,
-                    bo,
-                    offset,
-                    source,
-                })
-            })?;
+        // Neighbours in the slot are neighbours in the file: one write for each run between holes.
+        let mut run = 0..0;
+        for part in plan.parts(chunk) {
+            let range = part.range();
+            let part_bytes = &bytes[range.clone()];
+            let zero = is_zero(part_bytes);
+            let hole = zero
+                && self
+                    .holes_from
+                    .is_some_and(|start| place + range.start as u64 >= start);
+            if hole {
+                written.holes += part.len as u64;
+                self.write_run(chunk, bytes, &run)?;
+                run = range.end..range.end;
+            } else {
+                run.end = range.end;
+            }
+            written.hasher.update(part_bytes, zero);
+            if part.last {
+                let digest = std::mem::take(&mut written.hasher).finish();
+                written.blocks.push((part.piece, digest));
+            }
         }
-        written.hasher.update(bytes, zero);
-        if chunk.last {
-            let digest = std::mem::take(&mut written.hasher).finish();
-            written.blocks.push((chunk.unit, digest));
-        }
+        self.write_run(chunk, bytes, &run)?;
         if self.job.timing {
+            let (bo, offset) = plan.object_at(chunk, place);
             written.events.push(Event {
                 stage: Stage::Write,
-                gpu,
+                gpu: self.job.gpu,
                 bo,
                 offset,
                 len: chunk.len,
@@ -289,6 +289,25 @@ impl Writing<'_> {
         Ok(())
     }
 
+    /// Writes part of a slot.
+    fn write_run(&self, chunk: Chunk, bytes: &[u8], run: &Range<usize>) -> Result<(), Stopped> {
+        if run.is_empty() {
+            return Ok(());
+        }
+        let place = self.plan.file_offset(chunk) + run.start as u64;
+        self.file
+            .write_at(&bytes[run.clone()], place)
+            .map_err(|source| {
+                let (bo, offset) = self.plan.object_at(chunk, source.offset());
+                self.run.fail(PipelineError::Write {
+                    gpu: self.job.gpu,
+                    bo,
+                    offset,
+                    source,
+                })
+            })
+    }
+
     fn report(&self, lane: &mut Lane<'_>, all: Vec<Written>) -> Result<Report, Stopped> {
         lane.check_complete()?;
         let mut report = Report {
@@ -297,25 +316,25 @@ impl Writing<'_> {
             index: BlockIndex::default(),
             ..Report::default()
         };
-        let mut blocks = Vec::with_capacity(self.plan.units.len());
+        let mut blocks = Vec::with_capacity(self.plan.pieces.len());
         for mut written in all {
             blocks.append(&mut written.blocks);
             report.holes += written.holes;
             report.events.append(&mut written.events);
         }
         report.events.append(&mut lane.events);
-        if blocks.len() != self.plan.units.len() {
+        if blocks.len() != self.plan.pieces.len() {
             return Err(self.run.fail(PipelineError::Incomplete {
                 gpu: self.job.gpu,
                 done: blocks.len() as u64,
-                wanted: self.plan.units.len() as u64,
+                wanted: self.plan.pieces.len() as u64,
             }));
         }
-        // Units of one object are in order of their blocks.
-        blocks.sort_unstable_by_key(|(unit, _)| *unit);
+        // Pieces of one object are in order of their blocks.
+        blocks.sort_unstable_by_key(|(piece, _)| *piece);
         report.index.bos.resize_with(self.job.bos.len(), Vec::new);
-        for (unit, digest) in blocks {
-            report.index.bos[self.plan.units[unit].bo].push(digest);
+        for (piece, digest) in blocks {
+            report.index.bos[self.plan.pieces[piece].bo].push(digest);
         }
         Ok(report)
     }

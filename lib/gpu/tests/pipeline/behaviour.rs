@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rocferry_gpu::pipeline::testing::{DelayedCopy, DelayedFile, MemoryEngine};
 use rocferry_gpu::pipeline::{
-    BoSpec, Event, FdFile, FileEngine, FileError, GpuTransfer, Order, Stage, load, save,
+    BoSpec, Event, FdFile, FileEngine, FileError, GpuTransfer, MAX_PARTS, Order, Stage, load, save,
 };
 use rocferry_topology::UserGpuId;
 
@@ -16,22 +16,25 @@ use crate::common::{Gpu, HEADER, PAGE, file_of, object, options, watched};
 const GPU: UserGpuId = UserGpuId(1);
 const DELAY: Duration = Duration::from_millis(20);
 
-/// 16 pieces of one page, loaded or saved with both stages delayed. Returns time and events.
+const PIECE: usize = 64 << 10;
+
+/// 16 pieces, loaded or saved with both stages delayed. Returns time and events.
 fn delayed(readers: usize, saving: bool) -> (Duration, Vec<Event>) {
-    let mut gpu = Gpu::new(1, &[16], false);
-    gpu.bytes[0].fill(1);
-    gpu.objects[0] = object(&gpu.bytes[0]);
-    let image = if saving { HEADER.to_vec() } else { gpu.image() };
+    let shared = object(&[1; PIECE]);
+    let image = if saving {
+        HEADER.to_vec()
+    } else {
+        vec![1; 8 + 16 * PIECE]
+    };
     let file = DelayedFile::new(FdFile::new(file_of(&image), "pages"), DELAY);
     let mut engine = DelayedCopy::new(MemoryEngine::new(), DELAY);
-    let mut options = options(readers, 8);
-    // One object would be one block and so one reader's; pages are pieces of it only in a small ring.
-    let page = PAGE as u64;
-    let part = gpu.objects[0].as_fd();
+    let mut options = options(readers, 128);
+    // Objects of their own, so that readers can share the work, and too large to share a slot.
+    let size = PIECE as u64;
     let bos = (0..16).map(|n| BoSpec {
-        dmabuf: part,
-        size: page,
-        file_offset: 8 + n * page,
+        dmabuf: shared.as_fd(),
+        size,
+        file_offset: 8 + n * size,
     });
     options.timing = true;
     let job = GpuTransfer {
@@ -80,7 +83,7 @@ fn stages_overlap_with_and_without_threads() {
             assert!(
                 events
                     .iter()
-                    .all(|event| event.len == PAGE && event.gpu == GPU)
+                    .all(|event| event.len == PIECE && event.gpu == GPU)
             );
             let copies: Vec<_> = of(Stage::Copy).collect();
             assert!(
@@ -207,7 +210,8 @@ fn ten_thousand_small_objects() {
             let options = options(readers, 32 * 1024);
             let began = Instant::now();
             let verb = if saving { save } else { load };
-            watched(|| verb(vec![job], &options)).unwrap();
+            let reports = watched(|| verb(vec![job], &options)).unwrap();
+            assert!(reports[0].copies < 200, "small objects share copies");
             assert!(
                 began.elapsed() < Duration::from_secs(20),
                 "{:?}",
@@ -215,7 +219,11 @@ fn ten_thousand_small_objects() {
             );
             assert_eq!(engine.rings, 1);
             assert_eq!(engine.attachments, 10_000);
-            assert!(engine.most_attached <= 16, "{}", engine.most_attached);
+            assert!(
+                engine.most_attached <= 8 * MAX_PARTS,
+                "{}",
+                engine.most_attached
+            );
         }
     }
 }

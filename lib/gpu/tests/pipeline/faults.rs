@@ -89,12 +89,18 @@ fn one(
     }
 }
 
-/// The fault at every position of a step, until it is not reached any more.
-fn everywhere(verb: Verb, step: Step, faults: &[Fault], at_least: usize) {
+/// The fault at every position of a step, until it is not reached any more: with slots of one page, which
+/// make nine pieces, and with slots that hold all the objects together.
+fn everywhere(verb: Verb, step: Step, faults: &[Fault], at_least: [usize; 2]) {
+    for (ring_pages, at_least) in [2, 100].into_iter().zip(at_least) {
+        everywhere_in(verb, step, faults, ring_pages, at_least);
+    }
+}
+
+fn everywhere_in(verb: Verb, step: Step, faults: &[Fault], ring_pages: usize, at_least: usize) {
     for readers in [0, 1, 3] {
         for fault in faults {
-            // Slots of one page, so that there are nine pieces.
-            let options = options(readers, 2);
+            let options = options(readers, ring_pages);
             let mut reached = 0;
             while let Some(error) = one(verb, step, reached, *fault, &options) {
                 let expected = match (step, fault) {
@@ -121,23 +127,23 @@ fn everywhere(verb: Verb, step: Step, faults: &[Fault], at_least: usize) {
 
 #[test]
 fn reading() {
-    everywhere(Verb::Load, Step::Read, &FILE_FAULTS, 9);
+    everywhere(Verb::Load, Step::Read, &FILE_FAULTS, [9, 1]);
 }
 
 #[test]
 fn writing() {
-    everywhere(Verb::Save, Step::Write, &FILE_FAULTS, 9);
-    everywhere(Verb::Save, Step::SetLen, &FILE_FAULTS[..1], 1);
+    everywhere(Verb::Save, Step::Write, &FILE_FAULTS, [9, 1]);
+    everywhere(Verb::Save, Step::SetLen, &FILE_FAULTS[..1], [1, 1]);
 }
 
 #[test]
 fn copying() {
     for verb in [Verb::Load, Verb::Save] {
-        everywhere(verb, Step::Stage, &COPY_FAULTS, 1);
-        everywhere(verb, Step::Attach, &COPY_FAULTS, 3);
-        everywhere(verb, Step::Submit, &COPY_FAULTS, 9);
-        everywhere(verb, Step::Wait, &COPY_FAULTS, 9);
-        everywhere(verb, Step::Detach, &COPY_FAULTS, 3);
+        everywhere(verb, Step::Stage, &COPY_FAULTS, [1, 1]);
+        everywhere(verb, Step::Attach, &COPY_FAULTS, [3, 3]);
+        everywhere(verb, Step::Submit, &COPY_FAULTS, [9, 1]);
+        everywhere(verb, Step::Wait, &COPY_FAULTS, [9, 1]);
+        everywhere(verb, Step::Detach, &COPY_FAULTS, [3, 3]);
     }
 }
 

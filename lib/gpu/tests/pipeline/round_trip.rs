@@ -241,7 +241,7 @@ fn a_short_file_is_named_with_the_place_where_it_ends() {
         let error = load_all(&gpus, &files, &reports, &options(readers, 100)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "Cannot read BO 1 of GPU 0x1000 from byte 0 on"
+            "Cannot read BO 1 of GPU 0x1000 from byte 61441 on"
         );
         let cause = std::error::Error::source(&error).unwrap().to_string();
         let end = 8 + 25 * PAGE + 1;

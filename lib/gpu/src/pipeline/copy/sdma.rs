@@ -8,9 +8,9 @@ use rocferry_kfd::drm::{Context, Family, GemHandle, JobState, VaAccess};
 use rocferry_kfd::{Mapping, RenderNode};
 
 use super::super::budget::PAGE;
-use super::packet::{command_dwords, copy_commands};
+use super::packet::{add_copy, most_dwords, pad};
 use super::space::Space;
-use super::{Attached, CopyEngine, CopyError, CopyJob, Direction, Ticket, Waited};
+use super::{Attached, CopyEngine, CopyError, CopyJob, Direction, MAX_PARTS, Ticket, Waited};
 use crate::pipeline::{RingLayout, Slot, Staging};
 
 /// Alignment of the start of commands.
@@ -135,8 +135,8 @@ impl CopyEngine for SdmaEngine {
             .map(|slot| self.map(staging, slot * slot_bytes, slot_bytes, access))
             .collect::<Result<Vec<_>, _>>()?;
 
-        let stride =
-            (command_dwords(self.family, slot_bytes) * 4).next_multiple_of(COMMAND_ALIGNMENT);
+        let stride = (most_dwords(self.family, MAX_PARTS, slot_bytes) * 4)
+            .next_multiple_of(COMMAND_ALIGNMENT);
         let bytes = stride * layout.slots;
         let commands = self.node.gem_create_gtt(bytes as u64)?;
         let commands_memory = self.node.gem_map(commands, bytes)?;
@@ -177,30 +177,48 @@ impl CopyEngine for SdmaEngine {
         }
     }
 
-    fn submit(&mut self, slot: Slot, job: CopyJob) -> Result<Ticket, CopyError> {
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError> {
         let refuse = |what| CopyError::BadJob { what };
         let ring = self.ring.as_ref().ok_or(refuse("there is no ring"))?;
-        let bo = self
-            .bos
-            .get(&job.bo.0)
-            .ok_or(refuse("the object is not attached"))?;
-        let len = job.len as u64;
-        if job.len == 0 || job.len > slot.len() {
-            return Err(refuse("the slot is too small"));
-        }
-        if job.offset.checked_add(len).is_none_or(|end| end > bo.len) {
-            return Err(refuse("the object is too small"));
-        }
         let slot_va = *ring
             .slots
             .get(slot.index())
             .ok_or(refuse("the slot is of another ring"))?;
-        let bo_va = bo.va + job.offset;
-        let (from, to) = match job.direction {
-            Direction::ToGpu => (slot_va, bo_va),
-            Direction::FromGpu => (bo_va, slot_va),
-        };
-        let commands = copy_commands(self.family, from, to, len);
+        let mut commands = Vec::with_capacity(ring.stride / 4);
+        let mut touched = Vec::with_capacity(job.parts.len() + 2);
+        for part in job.parts {
+            let bo = self
+                .bos
+                .get(&part.bo.0)
+                .ok_or(refuse("the object is not attached"))?;
+            let len = part.len as u64;
+            if part
+                .slot_offset
+                .checked_add(part.len)
+                .is_none_or(|end| end > slot.len())
+            {
+                return Err(refuse("the slot is too small"));
+            }
+            if part.offset.checked_add(len).is_none_or(|end| end > bo.len) {
+                return Err(refuse("the object is too small"));
+            }
+            let in_slot = slot_va + part.slot_offset as u64;
+            let in_bo = bo.va + part.offset;
+            let (from, to) = match job.direction {
+                Direction::ToGpu => (in_slot, in_bo),
+                Direction::FromGpu => (in_bo, in_slot),
+            };
+            add_copy(&mut commands, self.family, from, to, len);
+            touched.push(bo.handle);
+        }
+        if commands.is_empty() {
+            return Err(refuse("there is nothing to copy"));
+        }
+        pad(&mut commands);
+        // An object may come more than once; the kernel wants each handle once.
+        touched.extend([ring.staging, ring.commands]);
+        touched.sort_unstable();
+        touched.dedup();
         let bytes = commands.len() * 4;
         let place = ring.stride * slot.index();
         if bytes > ring.stride || place + bytes > ring.commands_memory.len() {
@@ -211,7 +229,6 @@ impl CopyEngine for SdmaEngine {
         // SAFETY: the place lies in the mapping (checked above) and belongs to this slot, which the caller
         // owns, so that no job that the GPU still runs uses it; it cannot overlap with our vector.
         unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
-        let touched = [ring.staging, ring.commands, bo.handle];
         let va = ring.commands_va + place as u64;
         let bytes = u32::try_from(bytes).map_err(|_| refuse("the commands are too long"))?;
         let job = self.node.submit_dma(self.context, va, bytes, &touched)?;

@@ -97,7 +97,7 @@ impl<C: CopyEngine> CopyEngine for DelayedCopy<C> {
         self.inner.attach(dmabuf, offset, len)
     }
 
-    fn submit(&mut self, slot: Slot, job: CopyJob) -> Result<Ticket, CopyError> {
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError> {
         let ticket = self.inner.submit(slot, job)?;
         self.lane_free = self.lane_free.max(Instant::now()) + self.delay;
         self.due.insert(ticket.job, self.lane_free);

@@ -209,7 +209,7 @@ impl<C: CopyEngine> CopyEngine for FaultyCopy<C> {
         self.inner.attach(dmabuf, offset, len)
     }
 
-    fn submit(&mut self, slot: Slot, job: CopyJob) -> Result<Ticket, CopyError> {
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError> {
         self.check(Step::Submit)?;
         self.inner.submit(slot, job)
     }

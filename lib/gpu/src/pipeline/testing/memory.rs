@@ -8,8 +8,8 @@ use rocferry_kfd::Mapping;
 use rustix::io::Errno;
 
 use crate::pipeline::{
-    Attached, CopyEngine, CopyError, CopyJob, Direction, FdFile, FileEngine, FileError, RingLayout,
-    Slot, Staging, Ticket, Waited,
+    Attached, CopyEngine, CopyError, CopyJob, CopyPart, Direction, FdFile, FileEngine, FileError,
+    MAX_PARTS, RingLayout, Slot, Staging, Ticket, Waited,
 };
 
 /// Copies between slots and files in memory (memfd) that stand for buffer objects. As on a GPU, a copy is
@@ -17,7 +17,7 @@ use crate::pipeline::{
 #[derive(Debug, Default)]
 pub struct MemoryEngine {
     bos: HashMap<u64, Bo>,
-    jobs: VecDeque<(u64, CopyJob)>,
+    jobs: VecDeque<Job>,
     next: u64,
     /// How often a ring was registered.
     pub rings: usize,
@@ -25,6 +25,13 @@ pub struct MemoryEngine {
     pub attachments: usize,
     /// The most that were attached at the same time.
     pub most_attached: usize,
+}
+
+#[derive(Debug)]
+struct Job {
+    number: u64,
+    parts: Vec<CopyPart>,
+    direction: Direction,
 }
 
 #[derive(Debug)]
@@ -75,47 +82,58 @@ impl CopyEngine for MemoryEngine {
         Ok(Attached(id))
     }
 
-    fn submit(&mut self, slot: Slot, job: CopyJob) -> Result<Ticket, CopyError> {
-        let fits = |bo: &Bo| job.offset + job.len as u64 <= bo.len;
-        if job.len > slot.len() || !self.bos.get(&job.bo.0).is_some_and(fits) {
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError> {
+        let fits = |part: &CopyPart| {
+            part.slot_offset + part.len <= slot.len()
+                && (self.bos.get(&part.bo.0))
+                    .is_some_and(|bo| part.offset + part.len as u64 <= bo.len)
+        };
+        if job.parts.is_empty() || job.parts.len() > MAX_PARTS || !job.parts.iter().all(fits) {
             return Err(CopyError::BadJob {
                 what: "outside of slot or object",
             });
         }
         let number = self.number();
-        self.jobs.push_back((number, job));
+        self.jobs.push_back(Job {
+            number,
+            parts: job.parts.to_vec(),
+            direction: job.direction,
+        });
         Ok(Ticket { slot, job: number })
     }
 
     fn wait(&mut self, mut ticket: Ticket, _: Duration) -> Result<Waited, CopyError> {
-        let bad = CopyError::BadJob {
-            what: "waits out of order",
+        let Some(job) = self.jobs.pop_front().filter(|job| job.number == ticket.job) else {
+            return Err(CopyError::BadJob {
+                what: "waits out of order",
+            });
         };
-        let Some((number, job)) = self.jobs.pop_front() else {
-            return Err(bad);
-        };
-        let Some(bo) = self.bos.get(&job.bo.0).filter(|_| number == ticket.job) else {
-            return Err(bad);
-        };
-        let at = bo.offset + job.offset;
-        let bytes = &mut ticket.slot.bytes_mut()[..job.len];
-        match job.direction {
-            Direction::ToGpu => bo.file.write_at(bytes, at),
-            Direction::FromGpu => bo.file.read_at(bytes, at),
+        for part in &job.parts {
+            let Some(bo) = self.bos.get(&part.bo.0) else {
+                return Err(CopyError::BadJob {
+                    what: "the object was detached too early",
+                });
+            };
+            let at = bo.offset + part.offset;
+            let bytes = &mut ticket.slot.bytes_mut()[part.slot_offset..][..part.len];
+            match job.direction {
+                Direction::ToGpu => bo.file.write_at(bytes, at),
+                Direction::FromGpu => bo.file.read_at(bytes, at),
+            }
+            .map_err(|error| CopyError::Io {
+                op: "Copy",
+                errno: match error {
+                    FileError::Io { errno, .. } => errno,
+                    _ => Errno::FAULT,
+                },
+            })?;
         }
-        .map_err(|error| CopyError::Io {
-            op: "Copy",
-            errno: match error {
-                FileError::Io { errno, .. } => errno,
-                _ => Errno::FAULT,
-            },
-        })?;
         Ok(Waited::Done(ticket.slot))
     }
 
     fn detach(&mut self, bo: Attached) -> Result<(), CopyError> {
-        let busy = self.jobs.iter().any(|(_, job)| job.bo == bo);
-        if busy || self.bos.remove(&bo.0).is_none() {
+        let busy = |job: &Job| job.parts.iter().any(|part| part.bo == bo);
+        if self.jobs.iter().any(busy) || self.bos.remove(&bo.0).is_none() {
             return Err(CopyError::BadJob {
                 what: "detaches what is busy or not attached",
             });
