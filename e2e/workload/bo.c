@@ -90,7 +90,7 @@ static int map_cpu(struct wl *w, struct bo *b)
 	p = mmap(b->range, b->size, prot, share | MAP_FIXED, fd, b->mmap_offset);
 	if (p == MAP_FAILED)
 		return oops(w, "mmap of %s: %m", bo_name(b));
-	if (madvise(p, b->size, MADV_DONTFORK))		/* as thunks do */
+	if (!(b->opts & OPT_FORK) && madvise(p, b->size, MADV_DONTFORK))	/* as thunks do */
 		return oops(w, "madvise of %s: %m", bo_name(b));
 	if (none)
 		return 0;

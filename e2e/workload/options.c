@@ -49,6 +49,7 @@ static int parse_bo_opt(const char *s, struct bo_spec *b)
 		{ "private-none", OPT_PRIVATE_NONE }, { "shared-none", OPT_SHARED_NONE },
 		{ "twice", OPT_TWICE }, { "split", OPT_SPLIT }, { "no-va", OPT_NO_VA },
 		{ "peers", OPT_PEERS }, { "zero", OPT_ZERO }, { "last", OPT_LAST },
+		{ "fork", OPT_FORK },
 	};
 	uint64_t n;
 

@@ -38,6 +38,7 @@ enum bo_kind { BO_VRAM, BO_GTT, BO_USERPTR, BO_DOORBELL, BO_MMIO };
 #define OPT_ZERO	(1u << 8)	/* contents all zero */
 #define OPT_LAST	(1u << 9)	/* all zero but for the last byte */
 #define OPT_SHARED_NONE	(1u << 10)	/* CPU mapping MAP_SHARED, PROT_NONE (as thunks map EOP buffers) */
+#define OPT_FORK	(1u << 11)	/* the CPU mapping is inherited over fork */
 
 struct bo_spec {
 	enum bo_kind kind;
