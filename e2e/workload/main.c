@@ -32,7 +32,7 @@ static int setup(struct wl *w)
 	    bo_setup_data(w) || queue_setup(w) || extras_open(w) || threads_start(w) || child_late(w))
 		return -1;
 	tasks_take(w);
-	return fds_take(w) || maps_take(w) ? -1 : 0;
+	return fds_take(w) || maps_take(w) ? -1 : sabotage(w);
 }
 
 static bool time_is_up(struct wl *w)

@@ -228,12 +228,13 @@ static const char usage[] =
 "  [--events N] [--threads N] [--fds LAYOUT[,LAYOUT...]] [--flags] [--gem N] [--dmabuf] [--smi]\n"
 "  [--foreign] [--foreign-fd N[:chardev|tcp|lock]] [--child plain|gpu|inherit] [--bare]\n"
 "  [--no-heartbeat] [--no-background] [--interval MS] [--tick MS] [--queue-timeout SECS]\n"
-"  [--exit-after SECS]\n";
+"  [--exit-after SECS] [--break WHAT]\n";
 
 int options_parse(int argc, char **argv, struct options *o)
 {
 	enum { STATE = 1, SEED, GPUS, ACQUIRE, BO, NO_BO, QUEUES, EVENTS, THREADS, FDS, FLAGS, GEM, DMABUF, SMI,
-	       FOREIGN, FOREIGN_FD, CHILD, BARE, NO_HEARTBEAT, NO_BACKGROUND, INTERVAL, TICK, QTIMEOUT, EXIT_AFTER };
+	       FOREIGN, FOREIGN_FD, CHILD, BARE, NO_HEARTBEAT, NO_BACKGROUND, INTERVAL, TICK, QTIMEOUT, EXIT_AFTER,
+	       BREAK };
 	static const struct option table[] = {
 		{ "state", 1, 0, STATE }, { "seed", 1, 0, SEED }, { "gpus", 1, 0, GPUS },
 		{ "acquire", 1, 0, ACQUIRE }, { "bo", 1, 0, BO }, { "no-bo", 0, 0, NO_BO },
@@ -244,6 +245,7 @@ int options_parse(int argc, char **argv, struct options *o)
 		{ "no-heartbeat", 0, 0, NO_HEARTBEAT }, { "no-background", 0, 0, NO_BACKGROUND },
 		{ "no-pattern-check-interval", 0, 0, NO_BACKGROUND }, { "interval", 1, 0, INTERVAL },
 		{ "tick", 1, 0, TICK }, { "queue-timeout", 1, 0, QTIMEOUT }, { "exit-after", 1, 0, EXIT_AFTER },
+		{ "break", 1, 0, BREAK },
 		{ 0 },
 	};
 	bool no_bo = false, events_set = false, threads_set = false, queues_set = false;
@@ -283,6 +285,7 @@ int options_parse(int argc, char **argv, struct options *o)
 		case TICK: o->tick_ms = n; break;
 		case QTIMEOUT: o->queue_timeout_s = n; break;
 		case EXIT_AFTER: o->exit_after = n; break;
+		case BREAK: o->sabotage = optarg; break;
 		default:
 			fputs(usage, stderr);
 			return -1;

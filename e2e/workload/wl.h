@@ -64,6 +64,7 @@ enum child_mode { CHILD_NONE, CHILD_PLAIN, CHILD_GPU, CHILD_INHERIT };
 enum foreign_kind { FOREIGN_CHARDEV, FOREIGN_TCP, FOREIGN_LOCK };
 
 struct options {
+	const char *sabotage;		/* --break; NULL: nothing */
 	const char *state;		/* NULL: no state file */
 	uint64_t seed;
 	int gpus;			/* how many to allocate on; -1: all */
@@ -306,6 +307,10 @@ void verify_handles(struct wl *w);
 void verify_new_allocations(struct wl *w);
 void verify_queues(struct wl *w);
 int teardown(struct wl *w);
+
+/* ---- sabotage.c */
+
+int sabotage(struct wl *w);
 
 /* ---- report.c */
 
