@@ -24,9 +24,9 @@ pub use info::{DevInfo, Family};
 pub use mapping::Mapping;
 pub use va::VaAccess;
 
-use crate::kfd::Access;
 use crate::device::DeviceNumber;
 use crate::ioctl::{address_mut, call};
+use crate::kfd::Access;
 use crate::{FoundDevice, KfdError};
 
 /// The name by which the driver of AMD GPUs introduces itself.

@@ -41,7 +41,11 @@ impl Access {
     /// The access of a file with these status flags (`F_GETFL`).
     #[must_use]
     pub fn of_flags(flags: OFlags) -> Self {
-        if flags & OFlags::ACCMODE == OFlags::RDONLY { Self::ReadOnly } else { Self::ReadWrite }
+        if flags & OFlags::ACCMODE == OFlags::RDONLY {
+            Self::ReadOnly
+        } else {
+            Self::ReadWrite
+        }
     }
 
     pub(crate) fn flags(self) -> OFlags {
@@ -79,8 +83,12 @@ impl Kfd {
                 wanted: "/dev/kfd",
             });
         }
-        let fd = rustix::fs::open(path, access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
-            .map_err(failed)?;
+        let fd = rustix::fs::open(
+            path,
+            access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY,
+            Mode::empty(),
+        )
+        .map_err(failed)?;
         Ok(Self { fd })
     }
 
