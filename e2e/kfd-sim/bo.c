@@ -280,6 +280,7 @@ static void sim_unpin(struct sim_bo *bo, u64 n)
 	memset(bo->pages, 0, n * sizeof(*bo->pages));
 }
 
+/* The caller holds the address space. */
 static int sim_pin(struct sim_bo *bo)
 {
 	u64 n = bo->base.size >> PAGE_SHIFT, done = 0;
@@ -288,8 +289,6 @@ static int sim_pin(struct sim_bo *bo)
 	int r = 0, locked;
 	long got;
 
-	if (!mmget_not_zero(bo->mm))
-		return -ESRCH;
 	mmap_read_lock(bo->mm);
 	vma = vma_lookup(bo->mm, bo->user_addr);
 	if (!vma)
@@ -311,7 +310,6 @@ static int sim_pin(struct sim_bo *bo)
 			r = got == -EINTR || got == -EAGAIN ? got : -EFAULT;
 		cond_resched();
 	}
-	mmput(bo->mm);
 	if (r)
 		sim_unpin(bo, done);
 	return r;
@@ -324,14 +322,18 @@ int sim_bo_populate(struct sim_bo *bo)
 	if (!bo->userptr)
 		return 0;
 	mutex_lock(&bo->lock);
-	if (bo->populated && READ_ONCE(bo->stale)) {
+	if (bo->populated && !READ_ONCE(bo->stale))
+		goto out;
+	/* The queues of a process that ends stop a moment after its memory is gone: they keep the old pages. */
+	r = mmget_not_zero(bo->mm) ? 0 : -ESRCH;
+	if (r)
+		goto out;
+	if (bo->populated)
 		sim_unpin(bo, bo->base.size >> PAGE_SHIFT);
-		bo->populated = false;
-	}
-	if (!bo->populated) {
-		r = sim_pin(bo);
-		bo->populated = !r;
-	}
+	r = sim_pin(bo);
+	bo->populated = !r;
+	mmput(bo->mm);
+out:
 	mutex_unlock(&bo->lock);
 	return r;
 }
