@@ -8,9 +8,9 @@ use std::str::FromStr;
 pub enum Userland {
     /// Debian 12: CRIU 3.17.1.
     Bookworm,
-    /// Debian 13: CRIU 4.1.1.
+    /// Debian 13: CRIU 4.1.1, and rocminfo with ROCm's runtime 6.1.
     Trixie,
-    /// Debian unstable: CRIU 4.2.1, and rocminfo with ROCm's runtime.
+    /// Debian unstable: CRIU 4.2.1, and rocminfo with ROCm's runtime 6.4.
     Sid,
 }
 
@@ -43,8 +43,8 @@ impl Userland {
     pub(crate) fn packages(self) -> Vec<&'static str> {
         let mut all = COMMON.to_vec();
         match self {
-            Self::Bookworm | Self::Trixie => {}
-            Self::Sid => all.extend(SID),
+            Self::Bookworm => {}
+            Self::Trixie | Self::Sid => all.extend(ROCM),
         }
         all
     }
@@ -84,8 +84,9 @@ const COMMON: [&str; 13] = [
     "util-linux",
 ];
 
-/// Only in sid: ROCm's runtime and the program that lists what it sees.
-const SID: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
+/// From trixie on: ROCm's runtime, with libdrm and libdrm-amdgpu, and the program that lists what it sees.
+/// No test uses the older one of Debian 12.
+const ROCM: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
 
 /// The kernel chroot: kernel, headers, its compiler, and what prepares modules for the image.
 pub(crate) const KERNEL: [&str; 8] = [
