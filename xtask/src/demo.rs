@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     say(&format!("dumped in {dumped:.1} s: {gpu_bytes} bytes of GPU memory, {all_bytes} bytes in all"));
 
     say("the images travel to B");
-    step(&a, "tar -C /run/d -cf /host/images.tar images state && sync", 120)?;
+    step(&a, "tar -C /run/d -cf /host/images.tar images state log && sync", 120)?;
     fs::copy(a.path("images.tar"), b.path("images.tar")).context("Cannot move the images")?;
     a.close()?;
     step(&b, "mkdir -p /run/d && tar -C /run/d -xf /host/images.tar", 120)?;
