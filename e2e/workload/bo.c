@@ -250,13 +250,20 @@ static int fill_by_cpu(struct wl *w, struct bo *b)
 
 static int fill_by_sdma(struct wl *w, struct bo *b, struct copier **c)
 {
+	bool own = w->kfd_minor < KFD_MINOR_EXPORT, map = own && !b->nids;
+	uint32_t id = b->gpu->gpu_id;
 	struct copy_target t;
 	int r;
 
 	if (!*c) {
-		*c = copier_open(w, b->gpu, false);
+		*c = copier_open(w, b->gpu, own);
 		if (!*c)
 			return oops(w, "copies on GPU %u: %s", b->gpu->index, copier_error());
+	}
+	if (map) {
+		r = kfd_map(w, b->handle, &id, 1);
+		if (r)
+			return oops(w, "MAP_MEMORY_TO_GPU of %s: %s", bo_name(b), strerror(-r));
 	}
 	r = copier_attach(*c, w, b, &t);
 	if (r)
@@ -269,6 +276,8 @@ static int fill_by_sdma(struct wl *w, struct bo *b, struct copier **c)
 		state_tick(w);
 	}
 	copier_detach(*c, &t);
+	if (map && kfd_unmap(w, b->handle, &id, 1))
+		return oops(w, "UNMAP_MEMORY_FROM_GPU of %s", bo_name(b));
 	return r ? oops(w, "filling %s: %s", bo_name(b), copier_error()) : 0;
 }
 

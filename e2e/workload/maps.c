@@ -52,15 +52,21 @@ static int add(struct map_snapshot *s, unsigned long start, unsigned long end, c
 	return 0;
 }
 
-/* Flags as a sorted list: only which ones there are counts. */
+/*
+ * Flags as a sorted list: only which ones there are counts. Soft-dirty is left out: memory tracking of
+ * a pre-dump clears it.
+ */
 static void keep_flags(char *dst, size_t cap, char *text)
 {
 	char *words[64], *save, *word;
 	size_t n = 0, len = 0;
 
 	for (word = strtok_r(text, " \n", &save); word && n < 64; word = strtok_r(NULL, " \n", &save)) {
-		size_t k = n++;
+		size_t k;
 
+		if (!strcmp(word, "sd"))
+			continue;
+		k = n++;
 		for (; k && strcmp(words[k - 1], word) > 0; k--)
 			words[k] = words[k - 1];
 		words[k] = word;

@@ -146,16 +146,46 @@ static int by_tid(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Reads a small file below /proc/self/task/TID; "" when it cannot. */
+static void read_task(const char *tid, const char *file, char *text, size_t size)
+{
+	char path[300];
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[n < 0 ? 0 : n] = 0;
+}
+
+/* A restore gives back the id in the thread's own pid namespace; /proc may be that of an outer one. */
+static pid_t own_tid(const char *name)
+{
+	char status[4096], *at;
+
+	read_task(name, "status", status, sizeof(status));
+	at = strstr(status, "\nNSpid:");
+	if (!at)
+		return strtol(name, NULL, 10);
+	at = strtok(at + strlen("\nNSpid:"), "\n");
+	while (at && strchr(at, '\t') && strchr(at, '\t')[1])
+		at = strchr(at, '\t') + 1;
+	return at ? strtol(at, NULL, 10) : 0;
+}
+
 static struct task_snapshot *list_tasks(void)
 {
 	struct task_snapshot *s = calloc(1, sizeof(*s));
 	DIR *d = opendir("/proc/self/task");
 	struct dirent *e;
-	char path[300];
 
 	while (s && d && (e = readdir(d))) {
 		void *grown;
-		int fd;
+		char *end;
 
 		if (e->d_name[0] == '.')
 			continue;
@@ -164,16 +194,11 @@ static struct task_snapshot *list_tasks(void)
 			break;
 		s->t = grown;
 		memset(&s->t[s->n], 0, sizeof(*s->t));
-		s->t[s->n].tid = strtol(e->d_name, NULL, 10);
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0) {
-			ssize_t n = read(fd, s->t[s->n].comm, sizeof(s->t[s->n].comm) - 1);
-
-			if (n > 0)
-				s->t[s->n].comm[n - 1] = 0;
-			close(fd);
-		}
+		s->t[s->n].tid = own_tid(e->d_name);
+		read_task(e->d_name, "comm", s->t[s->n].comm, sizeof(s->t[s->n].comm));
+		end = strchr(s->t[s->n].comm, '\n');
+		if (end)
+			*end = 0;
 		s->n++;
 	}
 	if (d)

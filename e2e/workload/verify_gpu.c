@@ -82,16 +82,16 @@ static void gpu_own(struct wl *w, struct gpu *g)
 static void gpu_private(struct wl *w, struct gpu *g)
 {
 	struct copier *c = NULL;
-	bool same = gpu_same_id(w, g);
+	bool can = w->kfd_minor >= KFD_MINOR_EXPORT && gpu_same_id(w, g);
 
 	for (size_t i = 0; i < w->nbos; i++) {
 		struct bo *b = w->bos[i];
 
 		if (b->gpu != g || !private_wanted(b))
 			continue;
-		if (!same) {
+		if (!can) {
 			if (!b->va)
-				info(w, "%s: no address, and its GPU's id has changed: not read by SDMA", bo_name(b));
+				info(w, "%s: no address, and no dma-buf to be had: not read by SDMA", bo_name(b));
 			continue;
 		}
 		if (!c)

@@ -134,6 +134,8 @@ uint32_t topology_gpu_id_of_minor(uint32_t minor);
 
 int gpu_open_all(struct wl *w);
 int gpu_setup(struct wl *w);		/* VMs, MMIO, doorbells, heartbeats */
+/* EXPORT_DMABUF came with interface 1.12. */
+#define KFD_MINOR_EXPORT 12
 /* True when this GPU has, now, the id that the process knows it by. */
 bool gpu_same_id(struct wl *w, const struct gpu *g);
 int gpu_minor_of_fd(int fd);
