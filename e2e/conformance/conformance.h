@@ -49,7 +49,7 @@ struct test {
 extern const struct test tests_dispatch[], tests_memory[], tests_mmap[], tests_events[], tests_wait[],
 	tests_queues[], tests_qcheck[], tests_misc[], tests_life[], tests_dump[], tests_dump_data[], tests_restore[],
 	tests_restore_err[], tests_remap[], tests_gem[], tests_prime[], tests_va[], tests_cs[], tests_drm_rules[],
-	tests_topology[];
+	tests_topology[], tests_cgroup[], tests_faults[];
 
 void report(const char *file, int line, bool fatal, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -76,6 +76,7 @@ extern int ngpus, nnodes;
 
 #define TOPO "/sys/class/kfd/kfd/topology"
 void sys_scan(void);
+void sys_clean(void);		/* removes cgroups that ended cases left */
 u64 node_prop(int node, const char *name, u64 missing);
 u64 gpu_prop(int g, const char *name);
 bool file_u64(const char *path, const char *name, u64 *val);	/* NULL name: the whole file is the number */
@@ -121,6 +122,7 @@ struct app {
 #define KFD_OFF(type, id) (((u64)(type) << 62) | ((u64)(id) << 46))
 
 int kfd_open(void);
+u32 kfd_minor(void);				/* of the interface version 1.x, asked for in a child */
 int render_open(int g);
 long kfd_acquire(int kfd, int drm, u32 gpu_id);
 void app_start(struct app *a);			/* kfd and every GPU's VM */

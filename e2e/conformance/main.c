@@ -20,7 +20,7 @@ static struct results *res;
 static const struct test *const tables[] = {
 	tests_topology, tests_dispatch, tests_memory, tests_mmap, tests_events, tests_wait, tests_queues, tests_qcheck,
 	tests_misc, tests_life, tests_dump, tests_dump_data, tests_restore, tests_restore_err, tests_remap, tests_gem,
-	tests_prime, tests_va, tests_cs, tests_drm_rules,
+	tests_prime, tests_va, tests_cs, tests_drm_rules, tests_cgroup, tests_faults,
 };
 
 const char *rcname(long rc, char buf[32])
@@ -119,6 +119,7 @@ static int run_case(const struct test *t, int *status)
 	kill(-pid, SIGKILL);
 	if (late)
 		waitpid(pid, status, 0);
+	sys_clean();
 	return late;
 }
 

@@ -147,6 +147,24 @@ void sys_scan(void)
 	}
 }
 
+void sys_clean(void)
+{
+	DIR *d = opendir("/sys/fs/cgroup");
+	struct dirent *e;
+	char path[512];
+
+	if (!d)
+		return;
+	while ((e = readdir(d))) {
+		if (strncmp(e->d_name, "conformance-", 12))
+			continue;
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", e->d_name);
+		for (int i = 0; i < 100 && rmdir(path) && errno == EBUSY; i++)
+			sleep_ms(10);
+	}
+	closedir(d);
+}
+
 bool vma_flags(const void *addr, char *flags, size_t size)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");

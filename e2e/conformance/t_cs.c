@@ -338,21 +338,6 @@ static void t_permissions(void)
 	EXPECT_EQ(ro.cpu[0], 0x55);
 }
 
-/* Injected: a failing submission is an error, and the next one works. */
-static void t_submit_fails(void)
-{
-	struct bench b;
-
-	setup(&b, 0, PAGE);
-	if (!fault_set("drm.cs 1 12"))
-		skip("no fault injection");
-	sdma_copy(&b.s, DST, SRC, 64);
-	EXPECT_RC(sdma_run(&b.s, USE_BO_HANDLES, b.list, 2), -ENOMEM);
-	fault_set("clear");
-	sdma_copy(&b.s, DST, SRC, 64);
-	EXPECT_RC(sdma_run(&b.s, USE_BO_HANDLES, b.list, 2), 0);
-}
-
 static void t_large(void)
 {
 	struct bench b;
@@ -383,7 +368,6 @@ const struct test tests_cs[] = {
 	{ "drm/cs/unmapped", 1, t_unmapped },
 	{ "drm/cs/overrun", 1, t_overrun },
 	{ "drm/cs/permissions", 1, t_permissions },
-	{ "drm/cs/submit_fails", 1, t_submit_fails },
 	{ "drm/cs/large", 1, t_large },
 	{ NULL, 0, NULL },
 };

@@ -274,6 +274,8 @@ static void t_dmabuf(void)
 	struct kfd_ioctl_import_dmabuf_args im = { 0 };
 	int null = open("/dev/null", O_RDWR);
 
+	if (kfd_minor() < 12)
+		skip("no EXPORT_DMABUF before 1.12");
 	app_start(&a);
 	b = bo_new(&a, 0, 4 * PAGE, F_VRAM);
 	ex.handle = b.handle;
@@ -316,6 +318,8 @@ static void t_dmabuf_life(void)
 	u32 *p, h;
 	long err;
 
+	if (kfd_minor() < 12)
+		skip("no EXPORT_DMABUF before 1.12");
 	app_start(&a);
 	before = kfd_avail_settled(a.kfd, 0);
 	b = bo_new(&a, 0, 2ul << 20, F_VRAM);

@@ -155,6 +155,8 @@ static void t_kfd_bo(void)
 	int fd = render_open(0);
 	u32 h, h2;
 
+	if (kfd_minor() < 12)
+		skip("no EXPORT_DMABUF before 1.12");
 	app_start(&a);
 	b = bo_new(&a, 0, 2 * PAGE, F_VRAM);
 	ex.handle = b.handle;

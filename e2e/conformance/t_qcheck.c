@@ -14,6 +14,15 @@
 	q.args.field = keep; \
 } while (0)
 
+/* The checks of buffers came with the kernel whose interface is 1.17. */
+static void need_checks(void)
+{
+	u32 minor = kfd_minor();
+
+	if (minor < 17)
+		skip("interface 1.%u does not check queue buffers", minor);
+}
+
 static void t_arguments(void)
 {
 	struct app a;
@@ -43,6 +52,7 @@ static void t_ring(void)
 	struct app a;
 	struct queue q;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, SDMA, &q);
 	TRY(ring_size, (u32)q.ring.size / 2, -EINVAL);
@@ -72,6 +82,7 @@ static void t_ring_aql(void)
 	struct app a;
 	struct queue q;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, AQL, &q);
 	TRY(ring_size, (u32)q.ring.size / 2, -EINVAL);
@@ -85,6 +96,7 @@ static void t_pointers(void)
 	struct queue q;
 	struct bo two;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, SDMA, &q);
 	two = bo_new(&a, 0, 2 * PAGE, F_GTT);
@@ -103,6 +115,7 @@ static void t_compute_buffers(void)
 	struct queue q;
 	struct bo two, cwsr;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, AQL, &q);
 	if (!q.cwsr.size)
@@ -140,6 +153,7 @@ static void t_other_gpu(void)
 	struct app a;
 	struct queue q;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, SDMA, &q);
 	TRY(gpu_id, gpus[1].id, -EINVAL);
@@ -151,6 +165,7 @@ static void t_unmap_used(void)
 	struct app a;
 	struct queue q;
 
+	need_checks();
 	app_start(&a);
 	queue_new(&a, 0, AQL, &q);
 	EXPECT_RC(kfd_unmap(a.kfd, q.ring.handle, &gpus[0].id, 1, NULL), -EBUSY);
@@ -171,6 +186,7 @@ static void t_refused_leaves_nothing(void)
 	struct queue q;
 	u32 size;
 
+	need_checks();
 	app_start(&a);
 	queue_buffers(&a, 0, SDMA, &q);
 	size = q.args.ring_size;

@@ -142,7 +142,8 @@ static long by_actual_id(void *arg)
 			in.dmabuf_fd = w->im.bo[i].dmabuf_fd;
 	EXPECT_RC(call_ioctl(w->app.kfd, AMDKFD_IOC_GET_DMABUF_INFO, &in), 0);
 	EXPECT_EQ(in.gpu_id, gpus[0].id);
-	EXPECT_RC(call_ioctl(w->app.kfd, AMDKFD_IOC_EXPORT_DMABUF, &ex), -EINVAL);
+	if (kfd_minor() >= 12)
+		EXPECT_RC(call_ioctl(w->app.kfd, AMDKFD_IOC_EXPORT_DMABUF, &ex), -EINVAL);
 	map_fd(w->app.kfd, doorbell_slice(0), PROT_READ | PROT_WRITE, KFD_OFF(3, user), &err);
 	EXPECT_RC(err, -ENODEV);
 	map_fd(w->app.kfd, doorbell_slice(0), PROT_READ | PROT_WRITE, KFD_OFF(3, gpus[0].id), &err);

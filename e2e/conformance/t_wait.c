@@ -272,6 +272,8 @@ static void t_age(void)
 	u32 r;
 	u64 age;
 
+	if (kfd_minor() < 14)
+		skip("no event ages before 1.14");
 	app_start(&a);
 	d.event_id = signal_event(&a, false);
 	d.signal_event_data.last_event_age = 0;
