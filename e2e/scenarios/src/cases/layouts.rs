@@ -37,7 +37,7 @@ layouts! {
     "all_at_once", All, ["--fds", "dense,fd0-render,two-kfd,two-render,dup", "--flags"];
 }
 
-fn layout(lab: &mut Lab, args: &[&str]) -> Result<()> {
+pub(super) fn layout(lab: &mut Lab, args: &[&str]) -> Result<()> {
     lab.sim.load("preset=gfx90a-2")?;
     let args: Vec<_> = if args.contains(&"--no-bo") {
         args.to_vec()

@@ -32,7 +32,7 @@ pub(crate) const CASES: &[Case] = &[
 const MACHINE: &str = "preset=gfx90a-4";
 
 /// Dump with these GPUs of four, restore with those of another machine.
-fn subset(lab: &mut Lab, before: &[u64], after: &[u64]) -> Result<()> {
+pub(super) fn subset(lab: &mut Lab, before: &[u64], after: &[u64]) -> Result<()> {
     let (cgroup, mut workload) = start(lab, before)?;
     let seen = workload.number("gpus_seen")?;
     ensure!(

@@ -159,7 +159,7 @@ fn pre_dump(lab: &mut Lab) -> Result<()> {
 }
 
 /// CRIU stands in the work directory, not in that of the images (F17).
-fn work_dir(lab: &mut Lab) -> Result<()> {
+pub(super) fn work_dir(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-2")?;
     let mut workload = lab.workload(SMALL)?;
     let folder = lab.folder("work")?;
@@ -229,7 +229,7 @@ fn plain_dump_and_restore(lab: &mut Lab, pid: i32) -> Result<()> {
 }
 
 /// A device that nobody can dump, held by a GPU process: CRIU says so, the plugin does not claim it (F9).
-fn foreign_device(lab: &mut Lab) -> Result<()> {
+pub(super) fn foreign_device(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;
     let args: Vec<_> = ["--foreign"].iter().chain(SMALL).copied().collect();
     let workload = lab.workload(&args)?;
