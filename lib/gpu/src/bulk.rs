@@ -65,8 +65,8 @@ pub(crate) fn options(host: &dyn Host, config: &Config, threads: bool) -> Option
     Options {
         readers: if threads { config.readers } else { 0 },
         budget: Budget::default().with_max_buffer_size(config.ring_bytes),
+        copy_timeout: config.copy_timeout,
         timing: host.logs(LogLevel::Debug),
-        ..Options::default()
     }
 }
 

@@ -1,14 +1,21 @@
 //! Settings from the environment of the CRIU process, read once when the plugin is loaded.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use rocferry_topology::{Checks, MAX_BUFFER_SIZE_ENV, parse_max_buffer_size};
 
 /// Readers (or writers) of one GPU's image file when the environment does not say.
-const DEFAULT_READERS: usize = 4;
+const DEFAULT_READERS: u64 = 4;
 
 /// More readers than this only take memory from one another.
-const MAX_READERS: usize = 64;
+const MAX_READERS: u64 = 64;
+
+/// Seconds for one copy when the environment does not say: the engine may be busy with other processes.
+const DEFAULT_COPY_TIMEOUT_S: u64 = 60;
+
+/// A day: who wants more wants no limit, and none would hang a dump for good.
+const MAX_COPY_TIMEOUT_S: u64 = 86_400;
 
 /// How the plugin was asked to work.
 #[derive(Clone, Debug)]
@@ -19,6 +26,8 @@ pub struct Config {
     pub ring_bytes: Option<u64>,
     /// `ROCFERRY_READERS`: threads that read or write one GPU's image file.
     pub readers: usize,
+    /// `ROCFERRY_COPY_TIMEOUT_S`: how long one copy may take before the operation fails.
+    pub copy_timeout: Duration,
 }
 
 impl Config {
@@ -31,25 +40,64 @@ impl Config {
             warnings.extend(warning);
             bytes
         });
-        let readers = lookup("ROCFERRY_READERS").map_or(DEFAULT_READERS, |value| {
-            let count = value.to_str().and_then(|text| text.parse().ok());
-            count
-                .filter(|count| *count <= MAX_READERS)
-                .unwrap_or_else(|| {
-                    warnings.push(format!(
-                        "ROCFERRY_READERS={} ignored: expected a number from 0 to {MAX_READERS}",
-                        value.display()
-                    ));
-                    DEFAULT_READERS
-                })
-        });
+        let mut number = |name: &str, default: u64, from: u64, to: u64| {
+            lookup(name).map_or(default, |value| {
+                let number = value.to_str().and_then(|text| text.parse().ok());
+                number
+                    .filter(|number| (from..=to).contains(number))
+                    .unwrap_or_else(|| {
+                        warnings.push(format!(
+                            "{name}={} ignored: expected a number from {from} to {to}",
+                            value.display()
+                        ));
+                        default
+                    })
+            })
+        };
+        let readers = number("ROCFERRY_READERS", DEFAULT_READERS, 0, MAX_READERS);
+        let seconds = number(
+            "ROCFERRY_COPY_TIMEOUT_S",
+            DEFAULT_COPY_TIMEOUT_S,
+            1,
+            MAX_COPY_TIMEOUT_S,
+        );
         (
             Self {
                 checks,
                 ring_bytes,
-                readers,
+                readers: usize::try_from(readers).unwrap_or(0),
+                copy_timeout: Duration::from_secs(seconds),
             },
             warnings,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &'static str, value: &str) -> (Config, Vec<String>) {
+        Config::from_lookup(|asked| (asked == name).then(|| OsString::from(value)))
+    }
+
+    #[test]
+    fn numbers_outside_of_their_range_are_ignored_with_a_warning() {
+        let (config, warnings) = read("ROCFERRY_COPY_TIMEOUT_S", "7");
+        assert_eq!((config.copy_timeout.as_secs(), warnings.len()), (7, 0));
+        assert_eq!(read("ROCFERRY_READERS", "0").0.readers, 0);
+        for (name, value) in [
+            ("ROCFERRY_COPY_TIMEOUT_S", "0"),
+            ("ROCFERRY_COPY_TIMEOUT_S", "1s"),
+            ("ROCFERRY_READERS", "65"),
+            ("ROCFERRY_READERS", "-1"),
+        ] {
+            let (config, warnings) = read(name, value);
+            assert_eq!((config.readers, config.copy_timeout.as_secs()), (4, 60));
+            assert!(
+                warnings.len() == 1 && warnings[0].starts_with(name),
+                "{warnings:?}"
+            );
+        }
     }
 }

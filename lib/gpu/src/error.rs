@@ -81,7 +81,7 @@ pub enum DumpError {
     },
     /// `CHECKPOINT` of a process that has BOs and a GPU without address space crashes Linux 6.12.
     #[error(
-        "Process {pid} may use GPU {gpu} ({node}) but holds no open file of its render node: its address space there was never acquired, and the kernel cannot checkpoint that"
+        "Process {pid} may use GPU {gpu} ({node}) but holds no open file of its render node with an address space: it was never acquired, or the file is closed, and the kernel cannot checkpoint that"
     )]
     GpuWithoutVm {
         /// The process.
@@ -258,6 +258,26 @@ pub enum RestoreError {
     DmaBuf {
         /// CRIU's id of the file.
         id: FileId,
+    },
+    /// GEM objects among the images.
+    #[error(
+        "Render file {id} has {count} GEM objects in its image: memory allocated through the render node is not restored yet"
+    )]
+    GemObjects {
+        /// CRIU's id of the file.
+        id: FileId,
+        /// How many.
+        count: usize,
+    },
+    /// Two images of one file name different GPUs.
+    #[error("Render file {id} is of GPU {image} by its image, of GPU {record} by its record")]
+    OtherGpu {
+        /// CRIU's id of the file.
+        id: FileId,
+        /// GPU in the C plugin's image.
+        image: UserGpuId,
+        /// GPU in our record.
+        record: UserGpuId,
     },
     /// CRIU's fdstore failed.
     #[error("CRIU's fdstore failed for {what}")]

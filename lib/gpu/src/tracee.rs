@@ -57,6 +57,7 @@ impl Tracees {
             .unwrap_or_default()
             .into_iter()
             .collect();
+        let initial = in_initial_pid_namespace();
         let mut tasks = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
@@ -73,6 +74,14 @@ impl Tracees {
             let Some(handle) = Pid::from_raw(pid) else {
                 continue;
             };
+            let gpu_fds = gpu_fds(pid, devices)?;
+            // KFD lists pids of the initial namespace. Where this CRIU sees others, holding a kfd file has
+            // to do; a file of somebody else's context then fails at PROCESS_INFO.
+            let known = if initial {
+                kfd_pids.contains(&pid.cast_unsigned())
+            } else {
+                gpu_fds.iter().any(|fd| fd.device == Device::Kfd)
+            };
             tasks.push(Tracee {
                 pid: handle,
                 ns_pid: TaskPid(
@@ -82,8 +91,8 @@ impl Tracees {
                         .cast_unsigned(),
                 ),
                 parent: status_field(&status, "PPid").next().unwrap_or(0),
-                has_kfd_process: kfd_pids.contains(&pid.cast_unsigned()),
-                gpu_fds: gpu_fds(pid, devices)?,
+                has_kfd_process: known,
+                gpu_fds,
             });
         }
         tasks.sort_by_key(|task| task.pid.as_raw_nonzero());
@@ -96,7 +105,10 @@ impl Tracees {
     }
 
     /// The tasks that hold the open file behind `fd` of this process.
-    pub(crate) fn holders(&self, fd: BorrowedFd<'_>, device: Device) -> Vec<&Tracee> {
+    ///
+    /// # Errors
+    /// The kernel does not compare open files (kcmp).
+    pub(crate) fn holders(&self, fd: BorrowedFd<'_>, device: Device) -> io::Result<Vec<&Tracee>> {
         let own = rustix::process::getpid();
         self.holders_where(device, |task, number| {
             same_open_file(own, fd.as_raw_fd(), task.pid, number)
@@ -117,32 +129,40 @@ impl Tracees {
         })
     }
 
-    /// The open `/dev/kfd` files in `task`'s table that `task` itself opened.
-    pub(crate) fn own_kfd_fds(&self, task: &Tracee) -> Vec<i32> {
-        let kfd = task.gpu_fds.iter().filter(|fd| fd.device == Device::Kfd);
-        kfd.map(|fd| fd.number)
-            .filter(|&number| {
-                let holders = self.holders_where(Device::Kfd, |other, candidate| {
-                    same_open_file(task.pid, number, other.pid, candidate)
-                });
-                self.owner(&holders)
-                    .is_some_and(|owner| owner.pid == task.pid)
-            })
-            .collect()
+    /// The first open `/dev/kfd` file in `task`'s table that `task` itself opened.
+    ///
+    /// # Errors
+    /// The kernel does not compare open files (kcmp).
+    pub(crate) fn own_kfd_fd(&self, task: &Tracee) -> io::Result<Option<i32>> {
+        for fd in task.gpu_fds.iter().filter(|fd| fd.device == Device::Kfd) {
+            let holders = self.holders_where(Device::Kfd, |other, candidate| {
+                same_open_file(task.pid, fd.number, other.pid, candidate)
+            })?;
+            if self
+                .owner(&holders)
+                .is_some_and(|owner| owner.pid == task.pid)
+            {
+                return Ok(Some(fd.number));
+            }
+        }
+        Ok(None)
     }
 
     fn holders_where(
         &self,
         device: Device,
         same: impl Fn(&Tracee, i32) -> io::Result<bool>,
-    ) -> Vec<&Tracee> {
-        let holds = |task: &&Tracee| {
-            task.gpu_fds
-                .iter()
-                .filter(|fd| fd.device == device)
-                .any(|fd| same(task, fd.number).unwrap_or(false))
-        };
-        self.tasks.iter().filter(holds).collect()
+    ) -> io::Result<Vec<&Tracee>> {
+        let mut holders = Vec::new();
+        for task in &self.tasks {
+            for fd in task.gpu_fds.iter().filter(|fd| fd.device == device) {
+                if same(task, fd.number)? {
+                    holders.push(task);
+                    break;
+                }
+            }
+        }
+        Ok(holders)
     }
 
     fn ancestors<'a>(&'a self, task: &Tracee) -> impl Iterator<Item = &'a Tracee> {
@@ -157,6 +177,12 @@ impl Tracees {
             Some(above)
         })
     }
+}
+
+/// The inode number of the initial pid namespace is fixed (`PROC_PID_INIT_INO` of `linux/proc_ns.h`).
+fn in_initial_pid_namespace() -> bool {
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL)
 }
 
 /// GPU files among the descriptors of a task.

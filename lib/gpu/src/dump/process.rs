@@ -40,9 +40,8 @@ impl PausedProcess {
     ) -> Result<Self, DumpError> {
         let pid = owner.pid.as_raw_nonzero().get();
         let number = tracees
-            .own_kfd_fds(owner)
-            .into_iter()
-            .next()
+            .own_kfd_fd(owner)
+            .map_err(system(format!("the open files of process {pid}")))?
             .ok_or(DumpError::NoKfdFile { pid })?;
         let kfd = Kfd::from_fd(take_fd(owner.pid, number)?);
         let counts = kfd
@@ -165,19 +164,29 @@ fn take_fd(pid: Pid, number: i32) -> Result<OwnedFd, DumpError> {
 
 /// CHECKPOINT of a process with BOs dereferences a null pointer in Linux 6.12 when a GPU that the process
 /// may use has no address space (`criu_checkpoint_bos()`). A runtime acquires all of them and keeps the
-/// render nodes open, so a GPU whose node the process does not hold is taken for one.
+/// render nodes open: one of its files on the node then shows the PASID of the process
+/// (`amdgpu_show_fdinfo()`). Where the kernel does not tell PASIDs, an open file has to do.
 fn refuse_gpu_without_vm(owner: &Tracee, devices: &Devices) -> Result<(), DumpError> {
     let pid = owner.pid.as_raw_nonzero().get();
+    let sysfs = Sysfs::default();
+    let process = sysfs.kfd_pasid(pid.cast_unsigned()).unwrap_or_default();
+    let acquired = |number: i32| {
+        let file = sysfs.render_pasid(pid.cast_unsigned(), number.cast_unsigned());
+        match (process, file.unwrap_or_default()) {
+            (Some(process), Some(file)) => process == file,
+            _ => true,
+        }
+    };
     let held: BTreeSet<ActualGpuId> = owner
         .gpu_fds
         .iter()
         .filter_map(|fd| match fd.device {
-            Device::Render(minor) => devices.gpu(minor),
-            Device::Kfd => None,
+            Device::Render(minor) if acquired(fd.number) => devices.gpu(minor),
+            Device::Render(_) | Device::Kfd => None,
         })
         .collect();
     // Without the list nothing can be told, and kernels that lack it are not the ones that crash.
-    let usable = Sysfs::default()
+    let usable = sysfs
         .kfd_process_gpus(pid.cast_unsigned())
         .unwrap_or_default();
     let Some(gpu) = usable.into_iter().find(|gpu| !held.contains(gpu)) else {

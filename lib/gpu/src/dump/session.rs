@@ -107,7 +107,9 @@ impl DumpSession {
             }
         };
         let tracees = self.tracees.insert(tracees);
-        let holders = tracees.holders(file, device);
+        let holders = tracees
+            .holders(file, device)
+            .map_err(system(format!("who holds file {id}")))?;
         let Some(owner) = tracees.owner(&holders) else {
             return no_owner(host, &holders, device, id);
         };

@@ -9,7 +9,7 @@ use rocferry_image::{
 };
 use rocferry_kfd::kfd::Access;
 use rocferry_kfd::{Kfd, RenderNode, render_node_path};
-use rocferry_topology::{SYSFS_ROOT, System};
+use rocferry_topology::{SYSFS_ROOT, System, UserGpuId};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
@@ -185,7 +185,7 @@ impl<B: TaskBoard> RestoreSession<B> {
         let flags = OFlags::from_bits_retain(record.status_flags);
         let file = match record.kind {
             FileKind::Kfd => {
-                let task = self.task(host, id, read_task)?;
+                let task = self.task(host, id, recorded_task)?;
                 with_flags(task.kfd_file(host)?, flags, "/dev/kfd")?
             }
             FileKind::KfdAlias { .. } => {
@@ -199,7 +199,11 @@ impl<B: TaskBoard> RestoreSession<B> {
                 with_flags(kfd.into_fd(), flags, "/dev/kfd")?
             }
             FileKind::Render { gpu, primary } => {
-                let task = self.task(host, id, read_task)?;
+                let name = names::render(id);
+                let image = read_image::<RenderImage>(images, &name)?;
+                let image = image.ok_or(RestoreError::MissingImage { name })?;
+                check_render(id, &image, Some(gpu))?;
+                let task = self.task(host, id, recorded_task)?;
                 let name = task.node_name(gpu)?;
                 let file = if primary {
                     task.render_file(host, gpu)?
@@ -225,6 +229,15 @@ impl<B: TaskBoard> RestoreSession<B> {
         id: FileId,
     ) -> Result<Option<OwnedFd>, RestoreError> {
         let images = host.images();
+        if read_image::<TaskRecord>(images, &names::task_record(own_pid()))?.is_some() {
+            // Our dump writes a record of each GPU file, and may have been the only one to take this.
+            return if has_gpu_image(images, id)? {
+                let name = names::file_record(id);
+                Err(RestoreError::MissingImage { name })
+            } else {
+                Ok(None)
+            };
+        }
         if let Some(image) = read_image::<KfdImage>(images, &names::kfd(id))? {
             let task = self.task(host, id, |_, _| {
                 Ok(Some(TaskImages {
@@ -236,7 +249,8 @@ impl<B: TaskBoard> RestoreSession<B> {
             return Ok(Some(task.kfd_file(host)?));
         }
         if let Some(image) = read_image::<RenderImage>(images, &names::render(id))? {
-            let task = self.task(host, id, read_task)?;
+            let task = self.task(host, id, find_task)?;
+            check_render(id, &image, None)?;
             // That plugin keeps no account of which file is KFD's, and merges all of a GPU into one.
             return Ok(Some(task.render_file(host, image.gpu)?));
         }
@@ -302,19 +316,48 @@ fn may_hold_gpu_state(images: &dyn ImageDir) -> bool {
     }
 }
 
-/// The images of a task's GPU state: through our task image, or, where the C plugin wrote them, by looking
-/// at every `amdgpu-kfd` image.
-fn read_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
-    if let Some(record) = read_image::<TaskRecord>(images, &names::task_record(pid))? {
-        let kfd_file = record.kfd_file;
-        let kfd = read_image::<KfdImage>(images, &names::kfd(kfd_file))?;
-        let kfd = kfd.ok_or(RestoreError::NoKfdImage { pid, id: kfd_file })?;
-        return Ok(Some(TaskImages {
-            kfd_file,
-            kfd,
-            record: Some(record),
-        }));
+/// Refuses a render node with GEM objects, or of another GPU than our own record says.
+fn check_render(
+    id: FileId,
+    image: &RenderImage,
+    recorded: Option<UserGpuId>,
+) -> Result<(), RestoreError> {
+    if let Some(gpu) = recorded.filter(|gpu| *gpu != image.gpu) {
+        return Err(RestoreError::OtherGpu {
+            id,
+            image: image.gpu,
+            record: gpu,
+        });
     }
+    match image.bos.len() {
+        0 => Ok(()),
+        count => Err(RestoreError::GemObjects { id, count }),
+    }
+}
+
+/// Is there an image of the C plugin's for this file?
+fn has_gpu_image(images: &dyn ImageDir, id: FileId) -> Result<bool, RestoreError> {
+    Ok(read_image::<KfdImage>(images, &names::kfd(id))?.is_some()
+        || read_image::<RenderImage>(images, &names::render(id))?.is_some())
+}
+
+/// The images of a task's GPU state as our dump has left them.
+fn recorded_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
+    let name = names::task_record(pid);
+    let record = read_image::<TaskRecord>(images, &name)?;
+    let record = record.ok_or(RestoreError::MissingImage { name })?;
+    let kfd_file = record.kfd_file;
+    let name = names::kfd(kfd_file);
+    let kfd = read_image::<KfdImage>(images, &name)?;
+    Ok(Some(TaskImages {
+        kfd_file,
+        kfd: kfd.ok_or(RestoreError::MissingImage { name })?,
+        record: Some(record),
+    }))
+}
+
+/// The same where the C plugin wrote them: by looking at every `amdgpu-kfd` image.
+fn find_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
     let names = images.list().map_err(|source| RestoreError::System {
         what: "the folder of images".to_owned(),
         source,

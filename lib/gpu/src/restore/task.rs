@@ -11,6 +11,8 @@ use rocferry_kfd::kfd::{
 use rocferry_kfd::{BoFlags, Kfd, KfdError, RenderNode};
 use rocferry_topology::{ActualGpuId, RenderMinor, SYSFS_ROOT, System, UserGpuId, map_gpus};
 
+use rustix::io::Errno;
+
 use super::board::{TaskBoard, TaskSlot, TaskStage};
 use super::contents;
 use super::mappings::Target;
@@ -313,10 +315,12 @@ fn wait_for_memory(kfd: &Kfd, image: &KfdImage, gpus: &[TaskGpu]) -> Result<(), 
             .sum();
         loop {
             // Before RESTORE a process knows its GPUs by their actual ids.
-            let id = UserGpuId(gpu.actual.0);
-            let available = kfd
-                .available_memory(id)
-                .map_err(|source| RestoreError::Kfd { pid, source })?;
+            let available = match kfd.available_memory(UserGpuId(gpu.actual.0)) {
+                Ok(available) => available,
+                // KFD 1.8 cannot be asked: RESTORE itself will tell.
+                Err(error) if error.errno() == Some(Errno::NOTTY) => return Ok(()),
+                Err(source) => return Err(RestoreError::Kfd { pid, source }),
+            };
             if available >= needed {
                 break;
             }
