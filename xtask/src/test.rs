@@ -150,7 +150,7 @@ fn scenarios(
 }
 
 fn is_result(line: &str) -> bool {
-    line.starts_with("ok ") || line.starts_with("not ok ")
+    ["ok ", "not ok ", "skip "].iter().any(|word| line.starts_with(word))
 }
 
 fn count_lines(stdout: &str, place: &str, tally: &mut Tally) {

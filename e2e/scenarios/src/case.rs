@@ -1,5 +1,6 @@
 //! A case and what it is given.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,19 @@ impl On {
         }
     }
 }
+
+/// Error of a case that cannot be run here: a program that it needs is not in this userland. Counts as neither
+/// passed nor failed; the text says what is missing.
+#[derive(Debug)]
+pub(crate) struct Skip(pub(crate) &'static str);
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Skip {}
 
 /// What a case works with: an empty folder, the simulator, CRIU with the plugin.
 pub(crate) struct Lab {

@@ -15,6 +15,7 @@ mod cases;
 mod criu;
 mod image_files;
 mod proc;
+mod rocminfo;
 mod run;
 mod sim;
 mod trip;

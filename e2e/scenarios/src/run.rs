@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::case::{BIN, Case, Lab, SHARED_BIN};
+use crate::case::{BIN, Case, Lab, SHARED_BIN, Skip};
 use crate::cases;
 use crate::criu::Criu;
 use crate::proc;
@@ -63,6 +63,10 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
                 if verbose {
                     say(&kernel_log_from(known));
                 }
+            }
+            Err(error) if error.is::<Skip>() => {
+                skipped += 1;
+                say(&format!("skip {}: {error}", case.name));
             }
             Err(error) => {
                 failed += 1;

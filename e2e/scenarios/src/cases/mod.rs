@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod layouts;
 mod namespaces;
+mod rocminfo;
 mod round_trip;
 mod subset;
 mod tree;
@@ -17,6 +18,7 @@ pub(crate) fn all() -> Vec<Case> {
         tree::CASES,
         namespaces::CASES,
         subset::CASES,
+        rocminfo::CASES,
     ]
     .concat()
 }
