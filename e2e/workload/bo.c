@@ -158,8 +158,6 @@ struct bo *bo_new(struct wl *w, struct gpu *g, enum bo_kind kind, uint64_t size,
 	}
 	/* ALLOC answers with an offset of the render node; doorbells are mapped through kfd, by a typed one. */
 	if (kind == BO_DOORBELL)
-		b->mmap_offset = 3ULL << 62 | (uint64_t)g->gpu_id << 46;
-	if (kind == BO_DOORBELL)	/* ALLOC tells no offset for these; a queue would, later */
 		b->mmap_offset = DOORBELL_OFFSET(g->gpu_id);
 	map_ids(w, b);
 	if (b->nids) {
