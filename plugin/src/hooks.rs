@@ -18,7 +18,7 @@ use crate::board::SharedBoard;
 use crate::guard::{self, FAILED, NOT_MINE};
 use crate::host::CriuHost;
 use crate::state::{self, Session, State};
-use crate::symbols::Symbols;
+use crate::symbols::{self, Symbols};
 
 /// `CR_PLUGIN_STAGE__DUMP`, `CR_PLUGIN_STAGE__PRE_DUMP`, `CR_PLUGIN_STAGE__RESTORE`.
 const STAGE_DUMP: c_int = 0;
@@ -119,11 +119,12 @@ pub(crate) extern "C" fn dump_ext_file(fd: c_int, id: c_int) -> c_int {
 /// # Safety
 /// `retry` is valid for writing when the host passes two arguments, and arbitrary when it passes one.
 pub(crate) unsafe extern "C" fn restore_ext_file(id: c_int, retry: *mut bool) -> c_int {
+    // Before anything else: a host that passes the argument reads it whatever the hook answers.
+    if symbols::restore_hook_has_retry() && !retry.is_null() {
+        // SAFETY: this host passes a second argument, which it does not initialise itself.
+        unsafe { *retry = false };
+    }
     with_restore("RESTORE_EXT_FILE", |session, host| {
-        if host.symbols().restore_hook_has_retry() && !retry.is_null() {
-            // SAFETY: this host passes a second argument, which it does not initialise itself.
-            unsafe { *retry = false };
-        }
         match session.restore_file(host, FileId(id)) {
             // CRIU takes the number over.
             Outcome::Done(file) => Outcome::Done(file.into_raw_fd()),

@@ -49,20 +49,11 @@ impl CriuHost {
             })
     }
 
-    pub(crate) fn symbols(&self) -> &Symbols {
-        &self.symbols
-    }
-
     fn service_fd(&self, kind: c_int) -> Option<BorrowedFd<'_>> {
         // SAFETY: a look-up in CRIU's own table.
         let number = unsafe { (self.symbols.get_service_fd)(kind) };
         // SAFETY: CRIU keeps a service descriptor open for as long as hooks run.
         (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) })
-    }
-
-    /// Are the images a stream (`--stream`) and not a directory?
-    fn is_stream(&self) -> bool {
-        self.service_fd(STREAMER_FD).is_some()
     }
 
     fn image_dir(&self) -> Option<BorrowedFd<'_>> {
@@ -85,7 +76,7 @@ impl CriuHost {
             // SAFETY: a descriptor that CRIU has just opened for the caller.
             number if number >= 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(number) })),
             number if number == -libc::ENOENT => Ok(None),
-            number => Err(io::Error::from_raw_os_error(-number)),
+            _ => Err(io::Error::other("no answer from CRIU's image streamer")),
         }
     }
 }
@@ -115,6 +106,10 @@ impl ImageDir for CriuHost {
         }
         let dir = self.image_dir().ok_or(io::ErrorKind::NotConnected)?;
         FdDir(dir).list()
+    }
+
+    fn is_stream(&self) -> bool {
+        self.service_fd(STREAMER_FD).is_some()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
+use std::sync::OnceLock;
 
 /// Looks a symbol up in the host program.
 fn find(name: &CStr) -> Option<*mut c_void> {
@@ -45,8 +46,6 @@ pub(crate) struct Symbols {
     /// `bool check_and_remove_inventory_plugin(const char *name, size_t n)`, CRIU 4.1 and later
     pub(crate) check_and_remove_inventory_plugin:
         Option<unsafe extern "C" fn(*const c_char, usize) -> bool>,
-    /// Hooks that the host knows.
-    pub(crate) hook_count: usize,
     /// CRIU 3.19 and later: takes over the descriptor of `UPDATE_VMA_MAP`.
     pub(crate) takes_over_vma_fd: bool,
 }
@@ -62,7 +61,6 @@ impl Symbols {
     /// # Errors
     /// Name of a function that is missing although every supported CRIU has it.
     pub(crate) fn resolve() -> Result<Self, &'static str> {
-        let hook_count = host_hook_count();
         Ok(Self {
             print_on_level: host_fn!(
                 c"print_on_level" as unsafe extern "C" fn(c_uint, *const c_char, ...)
@@ -86,21 +84,26 @@ impl Symbols {
                 c"check_and_remove_inventory_plugin"
                     as unsafe extern "C" fn(*const c_char, usize) -> bool
             ),
-            hook_count,
             // 3.17, 3.18 and 3.19 know the same hooks; this function came with 3.19.
-            takes_over_vma_fd: hook_count > OLDEST_HOOK_COUNT
+            takes_over_vma_fd: host_hook_count() > OLDEST_HOOK_COUNT
                 || find(c"rpc_query_external_files").is_some(),
         })
     }
-
-    /// Does hook 3 get a second argument? It came together with the fourteenth and fifteenth hook.
-    pub(crate) fn restore_hook_has_retry(&self) -> bool {
-        self.hook_count >= 14
-    }
 }
 
-/// How many hooks the host knows: told by the size of its table of hook chains.
+/// Does the host pass a second argument to hook 3? It came together with the fourteenth and fifteenth hook.
+pub(crate) fn restore_hook_has_retry() -> bool {
+    host_hook_count() >= 14
+}
+
+/// How many hooks the host knows.
 fn host_hook_count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(measure_hook_table)
+}
+
+/// The count, told by the size of the host's table of hook chains.
+fn measure_hook_table() -> usize {
     let Some(table) = find(c"cr_plugin_ctl") else {
         return OLDEST_HOOK_COUNT;
     };

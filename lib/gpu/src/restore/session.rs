@@ -36,6 +36,52 @@ enum ThisTask {
     Failed,
 }
 
+/// Our record of the task that this process is. Kept once read: a stream hands an image out once, and a
+/// file of somebody else's may be met before the first GPU file.
+#[derive(Debug, Default)]
+enum OwnRecord {
+    /// Not read yet.
+    #[default]
+    Unread,
+    /// There is none: no GPU state, or images of the C plugin.
+    Absent,
+    /// Read, for the restore of the GPU state.
+    Read(Box<TaskRecord>),
+    /// Given to the restore of the GPU state.
+    Used,
+}
+
+impl OwnRecord {
+    fn read(&mut self, images: &dyn ImageDir, pid: TaskPid) -> Result<&mut Self, RestoreError> {
+        if matches!(self, Self::Unread) {
+            let record = read_image::<TaskRecord>(images, &names::task_record(pid))?;
+            *self = record.map_or(Self::Absent, |record| Self::Read(Box::new(record)));
+        }
+        Ok(self)
+    }
+
+    /// Is there one?
+    fn exists(&mut self, images: &dyn ImageDir, pid: TaskPid) -> Result<bool, RestoreError> {
+        Ok(!matches!(self.read(images, pid)?, Self::Absent))
+    }
+
+    /// The record, once.
+    fn take(
+        &mut self,
+        images: &dyn ImageDir,
+        pid: TaskPid,
+    ) -> Result<Option<Box<TaskRecord>>, RestoreError> {
+        let record = self.read(images, pid)?;
+        Ok(match std::mem::replace(record, Self::Used) {
+            Self::Read(record) => Some(record),
+            other => {
+                *record = other;
+                None
+            }
+        })
+    }
+}
+
 /// Everything a restore knows. `B` is the memory shared between CRIU and its tasks.
 ///
 /// No descriptor is kept here between hooks: a task closes all that it inherited, and one of ours would sit
@@ -49,6 +95,7 @@ pub struct RestoreSession<B> {
     /// The topology as CRIU sees it, for tasks whose mount namespace has no sysfs.
     criu_view: Option<System>,
     results: Results,
+    own_record: OwnRecord,
     this_task: ThisTask,
 }
 
@@ -68,6 +115,7 @@ impl<B: TaskBoard> RestoreSession<B> {
             work_dir,
             criu_view,
             results: Results::default(),
+            own_record: OwnRecord::default(),
             this_task: ThisTask::default(),
         }
     }
@@ -102,16 +150,15 @@ impl<B: TaskBoard> RestoreSession<B> {
     /// CRIU ignores the result. A task that could not be resumed would hang in silence, so it is killed:
     /// CRIU then reports a failed restore.
     pub fn resume(&mut self, host: &dyn Host, pid: i32) -> Outcome<(), RestoreError> {
+        let tasks = self.board.tasks();
+        if tasks.is_empty() {
+            return Outcome::NotMine;
+        }
         let ns_pid = match innermost_pid(pid) {
             Ok(ns_pid) => ns_pid,
             Err(error) => return Outcome::Failed(error),
         };
-        let Some((slot, _, stage)) = self
-            .board
-            .tasks()
-            .into_iter()
-            .find(|(_, task, _)| *task == ns_pid)
-        else {
+        let Some((slot, _, stage)) = tasks.into_iter().find(|(_, task, _)| *task == ns_pid) else {
             return Outcome::NotMine;
         };
         let answer = match stage {
@@ -229,7 +276,7 @@ impl<B: TaskBoard> RestoreSession<B> {
         id: FileId,
     ) -> Result<Option<OwnedFd>, RestoreError> {
         let images = host.images();
-        if read_image::<TaskRecord>(images, &names::task_record(own_pid()))?.is_some() {
+        if self.own_record.exists(images, own_pid())? {
             // Our dump writes a record of each GPU file, and may have been the only one to take this.
             return if has_gpu_image(images, id)? {
                 let name = names::file_record(id);
@@ -239,7 +286,7 @@ impl<B: TaskBoard> RestoreSession<B> {
             };
         }
         if let Some(image) = read_image::<KfdImage>(images, &names::kfd(id))? {
-            let task = self.task(host, id, |_, _| {
+            let task = self.task(host, id, |_, _, _| {
                 Ok(Some(TaskImages {
                     kfd_file: id,
                     kfd: image,
@@ -249,7 +296,7 @@ impl<B: TaskBoard> RestoreSession<B> {
             return Ok(Some(task.kfd_file(host)?));
         }
         if let Some(image) = read_image::<RenderImage>(images, &names::render(id))? {
-            let task = self.task(host, id, find_task)?;
+            let task = self.task(host, id, |_, images, pid| find_task(images, pid, id))?;
             check_render(id, &image, None)?;
             // That plugin keeps no account of which file is KFD's, and merges all of a GPU into one.
             return Ok(Some(task.render_file(host, image.gpu)?));
@@ -267,7 +314,11 @@ impl<B: TaskBoard> RestoreSession<B> {
         &mut self,
         host: &dyn Host,
         id: FileId,
-        read: impl FnOnce(&dyn ImageDir, TaskPid) -> Result<Option<TaskImages>, RestoreError>,
+        read: impl FnOnce(
+            &mut OwnRecord,
+            &dyn ImageDir,
+            TaskPid,
+        ) -> Result<Option<TaskImages>, RestoreError>,
     ) -> Result<&mut RestoredTask, RestoreError> {
         let pid = own_pid();
         match std::mem::replace(&mut self.this_task, ThisTask::Failed) {
@@ -276,8 +327,8 @@ impl<B: TaskBoard> RestoreSession<B> {
                 self.this_task = ThisTask::Restored(task);
             }
             ThisTask::Untouched => {
-                let images =
-                    read(host.images(), pid)?.ok_or(RestoreError::NoKfdImage { pid, id })?;
+                let images = read(&mut self.own_record, host.images(), pid)?
+                    .ok_or(RestoreError::NoKfdImage { pid, id })?;
                 if images.kfd.pid != pid {
                     let image_pid = images.kfd.pid;
                     return Err(RestoreError::WrongProcess { id, image_pid, pid });
@@ -342,28 +393,37 @@ fn has_gpu_image(images: &dyn ImageDir, id: FileId) -> Result<bool, RestoreError
 }
 
 /// The images of a task's GPU state as our dump has left them.
-fn recorded_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
-    let name = names::task_record(pid);
-    let record = read_image::<TaskRecord>(images, &name)?;
-    let record = record.ok_or(RestoreError::MissingImage { name })?;
+fn recorded_task(
+    own_record: &mut OwnRecord,
+    images: &dyn ImageDir,
+    pid: TaskPid,
+) -> Result<Option<TaskImages>, RestoreError> {
+    let record = own_record.take(images, pid)?;
+    let record = record.ok_or_else(|| RestoreError::MissingImage {
+        name: names::task_record(pid),
+    })?;
     let kfd_file = record.kfd_file;
     let name = names::kfd(kfd_file);
     let kfd = read_image::<KfdImage>(images, &name)?;
     Ok(Some(TaskImages {
         kfd_file,
         kfd: kfd.ok_or(RestoreError::MissingImage { name })?,
-        record: Some(record),
+        record: Some(*record),
     }))
 }
 
 /// The same where the C plugin wrote them: by looking at every `amdgpu-kfd` image.
-fn find_task(images: &dyn ImageDir, pid: TaskPid) -> Result<Option<TaskImages>, RestoreError> {
+fn find_task(
+    images: &dyn ImageDir,
+    pid: TaskPid,
+    id: FileId,
+) -> Result<Option<TaskImages>, RestoreError> {
     let names = images.list().map_err(|source| RestoreError::System {
         what: "the folder of images".to_owned(),
         source,
     })?;
     for kfd_file in names
-        .unwrap_or_default()
+        .ok_or(RestoreError::Unsearchable { pid, id })?
         .iter()
         .filter_map(|name| names::parse_kfd(name))
     {
