@@ -43,6 +43,17 @@ impl PagesFile {
         }
     }
 
+    /// Reads what is left of a stream: CRIU's streamer gives up when it cannot deliver all of a file, and
+    /// blocks of zeros at the end have not been asked for.
+    pub(crate) fn read_to_end(self, name: &str) -> Result<(), ImageError> {
+        match self {
+            Self::Regular(_) => Ok(()),
+            Self::Stream(file) => io::copy(&mut file.into_inner(), &mut io::sink())
+                .map(drop)
+                .map_err(ImageError::io(name, "read")),
+        }
+    }
+
     /// Closes it; a full disk may show only here.
     pub(crate) fn close(self, name: &str) -> Result<(), ImageError> {
         let file = match self {

@@ -215,6 +215,17 @@ pub enum RestoreError {
         /// CRIU's id of the file that needs it.
         id: FileId,
     },
+    /// The image of a process would have to be looked for in a stream.
+    #[error(
+        "GPU file {id} of process {pid} comes before its /dev/kfd file, whose image cannot be looked for in a \
+         stream: restore from a folder"
+    )]
+    Unsearchable {
+        /// The process.
+        pid: TaskPid,
+        /// CRIU's id of the file that needs it.
+        id: FileId,
+    },
     /// The image was made of another process than the one that opens the file.
     #[error("Image of GPU file {id} belongs to process {image_pid}, but process {pid} restores it")]
     WrongProcess {

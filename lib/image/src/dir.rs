@@ -27,6 +27,13 @@ pub trait ImageDir {
     /// # Errors
     /// Any of the system calls.
     fn list(&self) -> io::Result<Option<Vec<String>>>;
+
+    /// Do the files come as a stream? Then each can be opened once, in any order but one at a time:
+    /// criu-image-streamer writes a file to its end before it takes the next request, and gives up when
+    /// the reader of one goes away before its end.
+    fn is_stream(&self) -> bool {
+        false
+    }
 }
 
 /// A directory that is open already: CRIU's image directory (`criu_get_image_dir`), borrowed or owned.

@@ -99,12 +99,16 @@ pub fn read_frame(fd: OwnedFd, name: &str, limit: u64) -> Result<Vec<u8>, ImageE
         });
     }
     let mut content = Vec::new();
-    let read = file
+    let read = (&mut file)
         .take(length)
         .read_to_end(&mut content)
         .map_err(ImageError::io(name, "read"))? as u64;
     if read != length {
         return Err(truncated(name, FRAME_HEADER + length, FRAME_HEADER + read));
+    }
+    if size.is_none() {
+        // CRIU's image streamer gives up when it cannot deliver all of an image.
+        io::copy(&mut file, &mut io::sink()).map_err(ImageError::io(name, "read"))?;
     }
     Ok(content)
 }

@@ -120,6 +120,20 @@ fn a_pipe_is_written_and_read_in_pieces() {
     assert!(read == expected);
 }
 
+/// CRIU's image streamer fails when the reader goes away before the end of a file.
+#[test]
+fn a_pipe_is_read_to_its_end() {
+    let (reader, mut writer) = io::pipe().expect("pipe");
+    let rest = vec![0; 1 << 20];
+    let writing = std::thread::spawn(move || {
+        writer.write_all(b"\x01\0\0\0\0\0\0\0x")?;
+        writer.write_all(&rest)
+    });
+    assert_eq!(read_frame(reader.into(), NAME, 8).expect("read"), b"x");
+    let written = writing.join().expect("thread");
+    assert!(written.is_ok(), "{written:?}");
+}
+
 #[test]
 fn short_files_are_truncated() {
     let temporary = TempDir::new().expect("directory");

@@ -1,9 +1,13 @@
 //! Contents of VRAM and GTT from the pages files.
+//!
+//! From a folder all GPUs are filled side by side, by several threads. CRIU's image streamer delivers one
+//! file after the other: there each GPU's index and contents are read to their end before the next is opened.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use rocferry_image::{
-    BlockIndex, FRAME_HEADER, FileId, ImageError, KfdImage, check_pages, names, read_image,
+    BlockIndex, FRAME_HEADER, FileId, GpuPages, ImageError, KfdImage, check_pages, names,
+    read_image,
 };
 
 use super::task::TaskGpu;
@@ -11,7 +15,7 @@ use super::tids;
 use crate::bulk::{self, PagesFile};
 use crate::config::Config;
 use crate::error::RestoreError;
-use crate::host::Host;
+use crate::host::{Host, log_at};
 use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
 
 /// Fills all BOs of the task. `ours` says that our plugin wrote the images: then each pages file has an
@@ -25,9 +29,57 @@ pub(super) fn fill(
     dmabufs: &[Option<OwnedFd>],
 ) -> Result<(), RestoreError> {
     let layout = image.pages_layout();
-    let mut open = Vec::new();
+    if host.images().is_stream() {
+        log_at!(
+            host,
+            Info,
+            "The images are a stream: one GPU is filled after the other, by one thread"
+        );
+        for pages in &layout.files {
+            let source = Source::open(host, (id, ours), pages)?;
+            load(
+                host,
+                config,
+                false,
+                std::slice::from_ref(&source),
+                gpus,
+                dmabufs,
+            )?;
+            source.file.read_to_end(&source.name)?;
+        }
+        return Ok(());
+    }
     // Every file is looked at, also that of a GPU without BOs: a damaged set is refused as a whole.
-    for pages in &layout.files {
+    let sources = layout
+        .files
+        .iter()
+        .map(|pages| Source::open(host, (id, ours), pages));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let contents = sources.iter().any(|source| !source.pages.parts.is_empty());
+    let threads = contents && config.readers > 0 && tids::reserve(host);
+    let result = load(host, config, threads, &sources, gpus, dmabufs);
+    if threads {
+        tids::wait_until_alone(host);
+    }
+    result
+}
+
+/// Where the contents of one GPU come from.
+struct Source<'a> {
+    pages: &'a GpuPages,
+    name: String,
+    index: Option<pipeline::BlockIndex>,
+    file: PagesFile,
+}
+
+impl<'a> Source<'a> {
+    /// Opens the pages file of a GPU, and reads its index before that: a stream has one file open at a time.
+    fn open(
+        host: &dyn Host,
+        (id, ours): (FileId, bool),
+        pages: &'a GpuPages,
+    ) -> Result<Self, RestoreError> {
+        let index = read_index(host, id, pages, ours)?;
         let name = names::pages(id, pages.gpu);
         let fd = host
             .images()
@@ -36,18 +88,40 @@ pub(super) fn fill(
         let fd = fd.ok_or_else(|| RestoreError::MissingImage { name: name.clone() })?;
         let fd = check_pages(fd, &name, pages.total)?;
         let file = PagesFile::new(fd, &name).map_err(ImageError::io(&name, "stat"))?;
-        let index = read_index(host, id, pages, ours)?;
+        Ok(Self {
+            pages,
+            name,
+            index,
+            file,
+        })
+    }
+}
+
+/// Loads these GPUs side by side, with helper threads if they are allowed.
+fn load(
+    host: &dyn Host,
+    config: &Config,
+    threads: bool,
+    sources: &[Source<'_>],
+    gpus: &[TaskGpu],
+    dmabufs: &[Option<OwnedFd>],
+) -> Result<(), RestoreError> {
+    let mut open = Vec::with_capacity(sources.len());
+    for source in sources {
+        let pages = source.pages;
         if pages.parts.is_empty() {
             continue;
         }
         let gpu = gpus.iter().find(|gpu| gpu.user == pages.gpu);
-        let minor = gpu
-            .map(|gpu| gpu.minor)
-            .ok_or(RestoreError::MissingImage { name })?;
-        open.push((pages, file, index, bulk::open_engine(pages.gpu, minor)?));
+        let minor = gpu.map(|gpu| gpu.minor);
+        let minor = minor.ok_or_else(|| RestoreError::MissingImage {
+            name: source.name.clone(),
+        })?;
+        open.push((source, bulk::open_engine(pages.gpu, minor)?));
     }
     let mut transfers = Vec::with_capacity(open.len());
-    for (pages, file, index, engine) in &mut open {
+    for (source, engine) in &mut open {
+        let pages = source.pages;
         let spec = |part: &rocferry_image::PagePart| {
             let dmabuf = dmabufs.get(part.bo).and_then(Option::as_ref);
             let dmabuf = dmabuf.ok_or(PipelineError::BadRequest {
@@ -67,25 +141,20 @@ pub(super) fn fill(
             .iter()
             .map(spec)
             .collect::<Result<_, PipelineError>>()?;
-        let (file, index) = (file.engine(), index.as_ref());
         transfers.push(GpuTransfer {
             gpu: pages.gpu,
             engine,
-            file,
+            file: source.file.engine(),
             bos,
-            index,
+            index: source.index.as_ref(),
         });
     }
     if transfers.is_empty() {
         return Ok(());
     }
-    let threads = config.readers > 0 && tids::reserve(host);
-    let result = pipeline::load(transfers, &bulk::options(host, config, threads));
-    if threads {
-        tids::wait_until_alone(host);
-    }
-    for ((pages, ..), report) in open.iter().zip(result?) {
-        bulk::log_report(host, "restored", pages, &report);
+    let reports = pipeline::load(transfers, &bulk::options(host, config, threads))?;
+    for ((source, _), report) in open.iter().zip(reports) {
+        bulk::log_report(host, "restored", source.pages, &report);
     }
     Ok(())
 }
@@ -93,7 +162,7 @@ pub(super) fn fill(
 fn read_index(
     host: &dyn Host,
     id: FileId,
-    pages: &rocferry_image::GpuPages,
+    pages: &GpuPages,
     ours: bool,
 ) -> Result<Option<pipeline::BlockIndex>, RestoreError> {
     let name = names::index(id, pages.gpu);
