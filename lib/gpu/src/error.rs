@@ -153,6 +153,11 @@ pub enum DumpError {
     },
 }
 
+/// An error of the system, with what was read.
+pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> DumpError {
+    move |source| DumpError::System { what, source }
+}
+
 /// A restore cannot go on. The task's hook fails, CRIU kills what it had begun.
 #[derive(Debug, Error)]
 pub enum RestoreError {

@@ -13,9 +13,8 @@ use rocferry_kfd::kfd::Access;
 use rocferry_kfd::{Kfd, RenderNode};
 use rocferry_topology::RenderMinor;
 
-use super::session::system;
 use crate::device::{Devices, KFD_PATH};
-use crate::error::DumpError;
+use crate::error::{DumpError, system};
 
 /// Free handle numbers in a row after which the search ends.
 const GAP: u32 = 256;

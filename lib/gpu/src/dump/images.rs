@@ -10,9 +10,8 @@ use rocferry_kfd::Sysfs;
 use rocferry_topology::{RenderMinor, System, UserGpuId};
 
 use super::process::PausedProcess;
-use super::session::system;
 use crate::device::{Device, Devices};
-use crate::error::DumpError;
+use crate::error::{DumpError, system};
 use crate::host::Host;
 use crate::tracee::Tracee;
 

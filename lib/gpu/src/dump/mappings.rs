@@ -13,9 +13,8 @@ use rocferry_kfd::DeviceNumber;
 use rocferry_kfd::kfd::{CheckpointedBo, Offset};
 
 use super::process::PausedProcess;
-use super::session::system;
 use crate::device::{Device, Devices};
-use crate::error::DumpError;
+use crate::error::{DumpError, system};
 use crate::tracee::Tracees;
 
 /// A line of `/proc/PID/maps` that maps a GPU device.

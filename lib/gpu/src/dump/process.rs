@@ -9,9 +9,8 @@ use rocferry_kfd::{BoFlags, Kfd, Sysfs};
 use rocferry_topology::{ActualGpuId, UserGpuId};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::session::system;
 use crate::device::{Device, Devices};
-use crate::error::DumpError;
+use crate::error::{DumpError, system};
 use crate::host::{Host, log_at};
 use crate::tracee::{Tracee, Tracees};
 

@@ -10,7 +10,7 @@ use super::process::PausedProcess;
 use super::{contents, gem, images, mappings};
 use crate::config::Config;
 use crate::device::{Device, Devices, KFD_PATH};
-use crate::error::DumpError;
+use crate::error::{DumpError, system};
 use crate::host::{Host, log_at};
 use crate::outcome::Outcome;
 use crate::tracee::{Tracee, Tracees, restores_shared_file};
@@ -237,9 +237,4 @@ fn check_version(host: &dyn Host) -> Result<(), DumpError> {
         major: version.major,
         minor: version.minor,
     })
-}
-
-/// An error of the system, with what was read.
-pub(super) fn system(what: String) -> impl FnOnce(std::io::Error) -> DumpError {
-    move |source| DumpError::System { what, source }
 }

@@ -10,7 +10,7 @@ use rocferry_image::{
     read_image,
 };
 
-use super::task::TaskGpu;
+use super::gpus::TaskGpu;
 use super::tids;
 use crate::bulk::{self, PagesFile};
 use crate::config::Config;

@@ -6,13 +6,13 @@
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 
-use rocferry_image::{DeviceVma, VmaKind};
 use rocferry_kfd::same_open_file;
 use rocferry_topology::{RenderMinor, UserGpuId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::getpid;
 
+use super::target::Target;
 use super::task::RestoredTask;
 use crate::error::RestoreError;
 use crate::host::{Host, log_at};
@@ -104,25 +104,6 @@ pub(super) fn answer(
                 }),
                 Err(_) => Outcome::Failed(error),
             }
-        }
-    }
-}
-
-/// What a mapping maps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    Kfd,
-    Render(UserGpuId),
-    /// A GPU device, but none of this task's checkpoint.
-    Unknown,
-}
-
-impl From<&DeviceVma> for Target {
-    fn from(vma: &DeviceVma) -> Self {
-        match (vma.kind, vma.gpu) {
-            (VmaKind::Kfd, _) => Self::Kfd,
-            (VmaKind::Render, Some(gpu)) => Self::Render(gpu),
-            (VmaKind::Render, None) => Self::Unknown,
         }
     }
 }

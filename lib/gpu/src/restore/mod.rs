@@ -2,10 +2,12 @@
 
 mod board;
 mod contents;
+mod gpus;
 mod mappings;
 mod predecessor;
 mod result;
 mod session;
+mod target;
 mod task;
 mod tids;
 
