@@ -35,14 +35,25 @@ enum Name {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut print = Printer { json: args.json, columns: Vec::new() };
+    let mut print = Printer {
+        json: args.json,
+        columns: Vec::new(),
+    };
     match args.name {
         Name::Overlap => overlap(&mut print)?,
         Name::Staging => {
             // The simulated memory is the machine's own, and a dump holds it once more on disk.
             let bytes = args.bo_mib * args.gpus;
-            let script = format!("/host/bin/scenarios bench staging {} {}", args.bo_mib, args.gpus);
-            in_machine(&script, 3072 + bytes, 2 * u64::from(bytes) + 1024, &mut print)?;
+            let script = format!(
+                "/host/bin/scenarios bench staging {} {}",
+                args.bo_mib, args.gpus
+            );
+            in_machine(
+                &script,
+                3072 + bytes,
+                2 * u64::from(bytes) + 1024,
+                &mut print,
+            )?;
         }
         Name::Registrations => {
             let script = format!("/host/bin/scenarios bench registrations {}", args.gpus);
@@ -56,7 +67,15 @@ fn overlap(print: &mut Printer) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
         .current_dir(source_root())
-        .args(["run", "--quiet", "--release", "--package", "rocferry-gpu", "--example", "overlap"])
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "rocferry-gpu",
+            "--example",
+            "overlap",
+        ])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -83,10 +102,14 @@ fn in_machine(script: &str, memory_mib: u32, disk_mib: u64, print: &mut Printer)
         .start()?;
     programs.put(&session)?;
     let mut failed = None;
-    let out = session.exec_with(script, Duration::from_secs(3500), &mut |stream, line| match stream {
-        Stream::Stdout => failed = failed.take().or(print.line(line).err()),
-        Stream::Stderr => eprintln!("{line}"),
-    })?;
+    let out = session.exec_with(
+        script,
+        Duration::from_secs(3500),
+        &mut |stream, line| match stream {
+            Stream::Stdout => failed = failed.take().or(print.line(line).err()),
+            Stream::Stderr => eprintln!("{line}"),
+        },
+    )?;
     out.ok()?;
     session.close()?;
     failed.map_or(Ok(()), Err)
@@ -109,11 +132,26 @@ impl Printer {
         }
         let columns: Vec<String> = row.keys().cloned().collect();
         if columns != self.columns {
-            println!("{}", columns.iter().map(|name| format!("{name:>22}")).collect::<String>());
+            println!(
+                "{}",
+                columns
+                    .iter()
+                    .map(|name| format!("{name:>22}"))
+                    .collect::<String>()
+            );
             self.columns = columns;
         }
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        println!("{}", row.values().map(|value| format!("{:>22}", text(value))).collect::<String>());
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        println!(
+            "{}",
+            row.values()
+                .map(|value| format!("{:>22}", text(value)))
+                .collect::<String>()
+        );
         Ok(())
     }
 }
