@@ -127,6 +127,7 @@ int render_open(int g);
 long kfd_acquire(int kfd, int drm, u32 gpu_id);
 void app_start(struct app *a);			/* kfd and every GPU's VM */
 size_t doorbell_slice(int g);
+bool small_bar(int g);				/* the CPU does not reach all of its VRAM */
 long kfd_alloc(int kfd, struct bo *b, u32 gpu_id);	/* uses va, size, flags, off; sets handle, off */
 long kfd_free(int kfd, u64 handle);
 long kfd_map(int kfd, u64 handle, const u32 *ids, u32 n, u32 *done);
@@ -223,7 +224,7 @@ struct world {
 	bool with_queues, with_events, with_special;
 	u64 sdma_pos, aql_pos;	/* the queues' positions that belong to data */
 	u32 data_off[MAX_BOS];	/* saved contents of each BO in data, or NO_DATA */
-	u8 data[4 << 20];
+	u8 data[8 << 20];
 };
 #define NO_DATA 0xffffffffu
 long world_build(void *w);

@@ -98,13 +98,26 @@ long kfd_unmap(int kfd, u64 handle, const u32 *ids, u32 n, u32 *done)
 	return map_op(kfd, AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, handle, ids, n, done);
 }
 
+bool small_bar(int g)
+{
+	char path[128];
+	u64 type = 0;
+
+	snprintf(path, sizeof(path), TOPO "/nodes/%d/mem_banks/0/properties", gpus[g].node);
+	return file_u64(path, "heap_type", &type) && type == 2;
+}
+
+/* Where the CPU does not reach VRAM, GTT stands in for VRAM that a case wants to look at. */
 struct bo bo_new(struct app *a, int g, size_t size, u32 flags)
 {
-	struct bo b = { .size = size, .g = g, .flags = flags };
+	struct bo b = { .size = size, .g = g };
 	bool special = flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL | KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP);
 	u64 off;
 	void *p;
 
+	if ((flags & (u32)F_VRAM) == (u32)F_VRAM && small_bar(g))
+		flags = F_GTT;
+	b.flags = flags;
 	if (flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) {
 		b.cpu = reserve(size);
 		b.va = b.off = PTR(b.cpu);

@@ -220,22 +220,18 @@ static void t_banks(void)
 	}
 }
 
+/* Type of the link from one node to another, 0 without one. Filled by t_links: 64 GPUs have thousands of files. */
+static u8 link_type[256][256];
+
 static bool link_between(int from, int to, u64 *type)
 {
-	char path[128];
-	int links = (int)node_prop(from, "io_links_count", 0);
-	u64 v;
-
-	for (int i = 0; i < links; i++) {
-		snprintf(path, sizeof(path), TOPO "/nodes/%d/io_links/%d/properties", from, i);
-		if (file_u64(path, "node_to", &v) && (int)v == to && file_u64(path, "type", type))
-			return true;
-	}
-	return false;
+	*type = link_type[from][to];
+	return *type != 0;
 }
 
 static void t_links(void)
 {
+	static u64 cpu_node[256], hive[256];
 	char path[128];
 	u64 v, type;
 
@@ -254,13 +250,19 @@ static void t_links(void)
 			EXPECT_EQ(v, n);
 			NEED(file_u64(path, "node_to", &v), "%s", path);
 			EXPECT(v < (u64)nnodes && (int)v != n, "%s: node_to %llu", path, (unsigned long long)v);
+			if (v < (u64)nnodes)
+				link_type[n][v] = (u8)type;
 		}
+	}
+	for (int n = 0; n < nnodes; n++) {
+		cpu_node[n] = node_prop(n, "cpu_cores_count", 0);
+		hive[n] = node_prop(n, "hive_id", 0);
 	}
 	for (int g = 0; g < ngpus; g++) {
 		bool cpu = false;
 
 		for (int n = 0; n < nnodes; n++)
-			if (node_prop(n, "cpu_cores_count", 0) && link_between(gpus[g].node, n, &type))
+			if (cpu_node[n] && link_between(gpus[g].node, n, &type))
 				cpu = true;
 		EXPECT(cpu, "GPU node %d has no link to a CPU", gpus[g].node);
 		for (int o = 0; o < ngpus; o++) {
@@ -269,8 +271,7 @@ static void t_links(void)
 			if (link_between(gpus[g].node, gpus[o].node, &type) && type == 11) {
 				EXPECT(link_between(gpus[o].node, gpus[g].node, &back) && back == 11,
 				       "XGMI link of nodes %d and %d is one-way", gpus[g].node, gpus[o].node);
-				EXPECT(node_prop(gpus[g].node, "hive_id", 0) ==
-				       node_prop(gpus[o].node, "hive_id", 1) && node_prop(gpus[g].node, "hive_id", 0),
+				EXPECT(hive[gpus[g].node] && hive[gpus[g].node] == hive[gpus[o].node],
 				       "XGMI peers of different hives");
 			}
 		}
@@ -301,7 +302,8 @@ static void t_drm_nodes(void)
 		snprintf(path, sizeof(path), "/dev/dri/renderD%d", gpus[g].minor);
 		EXPECT(!access(path, R_OK | W_OK), "no %s", path);
 	}
-	EXPECT(!access("/dev/dri/renderD128", F_OK), "no /dev/dri/renderD128");
+	if (access("/dev/dri/renderD128", F_OK))	/* the C plugin wants one, whatever it is */
+		info("no /dev/dri/renderD128");
 	NEED(read_text("/sys/module/amdgpu/initstate", path, sizeof(path)) > 0, "no module amdgpu");
 	EXPECT(!strncmp(path, "live", 4), "initstate is %s", path);
 }
