@@ -256,19 +256,29 @@ static int submit(struct copier *c, const struct copy_target *t, uint32_t dwords
 	union drm_amdgpu_cs cs = {
 		.in = { .ctx_id = c->ctx, .num_chunks = 2, .chunks = (uintptr_t)pointers },
 	};
-	union drm_amdgpu_wait_cs wait = { 0 };
+	union drm_amdgpu_wait_cs wait;
+	uint64_t begun = now_ns();
 	int r = drm_ioctl(c->fd, DRM_IOCTL_AMDGPU_CS, &cs);
 
 	if (r)
 		return wrong("CS: %s", strerror(-r));
-	wait.in.handle = cs.out.handle;
-	wait.in.timeout = now_ns() + 60000000000ull;
-	wait.in.ip_type = AMDGPU_HW_IP_DMA;
-	wait.in.ctx_id = c->ctx;
-	r = drm_ioctl(c->fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait);
-	if (r)
-		return wrong("WAIT_CS: %s", strerror(-r));
-	return wait.out.status ? wrong("WAIT_CS: time-out") : 0;
+	/*
+	 * The time-out is a point on the host's monotonic clock, and a restored process has another one (CRIU
+	 * makes a time namespace): so nothing is waited for in the kernel.
+	 */
+	do {
+		memset(&wait, 0, sizeof(wait));
+		wait.in.handle = cs.out.handle;
+		wait.in.ip_type = AMDGPU_HW_IP_DMA;
+		wait.in.ctx_id = c->ctx;
+		r = drm_ioctl(c->fd, DRM_IOCTL_AMDGPU_WAIT_CS, &wait);
+		if (r)
+			return wrong("WAIT_CS: %s", strerror(-r));
+		if (!wait.out.status)
+			return 0;
+		nap_ms(1);
+	} while (now_ns() - begun < 60000000000ull);
+	return wrong("WAIT_CS: not done after 60 s");
 }
 
 int copier_copy(struct copier *c, const struct copy_target *t, uint64_t off, uint64_t len, bool to_bo)

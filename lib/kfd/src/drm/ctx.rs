@@ -1,9 +1,9 @@
 //! Contexts and jobs.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use zerocopy::IntoBytes;
 
 use super::GemHandle;
@@ -26,6 +26,11 @@ pub enum JobState {
     /// It was not done when the time was over.
     Busy,
 }
+
+/// A copy of a block takes a fraction of a millisecond, and more than one is under way at a time.
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+/// More would be felt in the time of a transfer, less in the CPU's.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl RenderNode {
     /// Makes a context.
@@ -125,6 +130,10 @@ impl RenderNode {
 
     /// Waits for a job of [`RenderNode::submit_dma`], for `timeout` at most.
     ///
+    /// Asks again and again instead of waiting in the kernel: `WAIT_CS` takes a point in the host's
+    /// monotonic time, and CRIU restores a task in a time namespace whose clock goes on from the dump's.
+    /// Seen from there that point could be long ago or days ahead.
+    ///
     /// # Errors
     /// [`KfdError::Call`]: the job failed or was cancelled, for instance by a reset of the GPU.
     pub fn wait_dma(
@@ -133,16 +142,31 @@ impl RenderNode {
         job: u64,
         timeout: Duration,
     ) -> Result<JobState, KfdError> {
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let state = self.poll_dma(ctx, job)?;
+            let left = timeout.saturating_sub(begun.elapsed());
+            if state == JobState::Done || left.is_zero() {
+                return Ok(state);
+            }
+            sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// How a job stands now.
+    fn poll_dma(&self, ctx: Context, job: u64) -> Result<JobState, KfdError> {
         let mut args = WaitCs {
             handle_or_status: job,
-            timeout: monotonic_ns().saturating_add(saturating_ns(timeout)),
+            // A point in the past on every clock.
+            timeout: 0,
             ip_type: HW_IP_DMA,
             ip_instance: 0,
             ring: 0,
             ctx_id: ctx.0,
         };
-        // An interrupted call leaves the argument as it was, and the time-out is a point in time, so it
-        // can be issued again.
+        // An interrupted call leaves the argument as it was, so it can be issued again.
         // SAFETY: the structure has no addresses.
         unsafe { call(self.as_fd(), "WAIT_CS", &mut args) }?;
         match args.handle_or_status {
@@ -154,24 +178,6 @@ impl RenderNode {
             }),
         }
     }
-}
-
-/// Now, in nanoseconds of CLOCK_MONOTONIC.
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000_000)
-        .saturating_add(nanoseconds)
-}
-
-/// A duration in nanoseconds; kept below the kernel's "for ever", which is the highest signed value.
-fn saturating_ns(duration: Duration) -> u64 {
-    const LONGEST: u64 = u64::MAX / 4;
-    u64::try_from(duration.as_nanos())
-        .unwrap_or(LONGEST)
-        .min(LONGEST)
 }
 
 /// A small structure's size, as the kernel's fields carry it.
