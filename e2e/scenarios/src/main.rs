@@ -18,10 +18,12 @@ mod proc;
 mod rocminfo;
 mod run;
 mod sim;
+mod standing;
 mod trip;
 mod view;
 mod workload;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +57,17 @@ enum Verb {
         /// Arguments of the benchmark.
         args: Vec<String>,
     },
+    /// First process of a container; used by the cases themselves.
+    #[command(hide = true)]
+    Enter {
+        /// The new root.
+        root: PathBuf,
+        /// A folder to be seen inside under the same name.
+        state: PathBuf,
+        /// What to become.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -66,6 +79,11 @@ fn main() -> ExitCode {
             verbose,
         } => run::run(&names, &skip, verbose),
         Verb::Bench { name, args } => cases::bench::run(&name, &args),
+        Verb::Enter {
+            root,
+            state,
+            command,
+        } => cases::namespaces::enter(&root, &state, &command),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -33,7 +33,7 @@ impl Workload {
         let mut words = vec!["setsid"];
         words.extend(wrapper);
         words.push(&program);
-        let child = Command::new(words[0])
+        let mut child = Command::new(words[0])
             .args(&words[1..])
             .arg("--state")
             .arg(state)
@@ -44,12 +44,12 @@ impl Workload {
             .current_dir("/")
             .spawn()
             .context("cannot start the workload")?;
-        proc::reap_later(child);
         let begun = Instant::now();
         loop {
             let values = read_state(state).unwrap_or_default();
             match values.get("phase").map(String::as_str) {
                 Some("ready") => {
+                    proc::reap_later(child);
                     let pid = proc::host_pid(&values, state)?;
                     return Ok(Self {
                         pid,
@@ -58,6 +58,9 @@ impl Workload {
                 }
                 Some("failed") => bail!("the workload failed to start: {}", log_tail(state)),
                 _ => {}
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("the workload ended ({status}): {}", log_tail(state));
             }
             ensure!(
                 begun.elapsed() < Duration::from_secs(120),
@@ -106,17 +109,26 @@ impl Workload {
 
     /// Full proof of everything it holds: bytes, handles, events, queues, mappings, descriptors.
     pub(crate) fn prove(&self) -> Result<()> {
+        let (good, text) = self.verdict()?;
+        ensure!(good, "the proof failed:\n{text}");
+        Ok(())
+    }
+
+    /// The same proof: what it finds wrong, one line each.
+    pub(crate) fn findings(&self) -> Result<Vec<String>> {
+        let (good, text) = self.verdict()?;
+        wrong(good, &text)
+    }
+
+    /// Runs the proof: is all well, and what it says.
+    fn verdict(&self) -> Result<(bool, String)> {
         let verdict = append(&self.state, ".verify");
         let _ = fs::remove_file(&verdict);
         signal(self.pid, Signal::USR1)?;
         let begun = Instant::now();
         loop {
             if let Ok(text) = fs::read_to_string(&verdict) {
-                let mut lines = text.lines();
-                return match lines.next() {
-                    Some("ok") => Ok(()),
-                    _ => bail!("the proof failed:\n{text}"),
-                };
+                return Ok((text.lines().next() == Some("ok"), text));
             }
             ensure!(
                 self.is_alive(),
@@ -158,6 +170,22 @@ impl Workload {
 
     /// Ends it in good order: it frees everything through ioctls and says whether all of them worked.
     pub(crate) fn finish(self) -> Result<()> {
+        let text = self.end()?;
+        ensure!(
+            text.starts_with("ok"),
+            "the workload could not free everything:\n{text}"
+        );
+        Ok(())
+    }
+
+    /// The same end: what went wrong there or at any time before, one line each.
+    pub(crate) fn finish_findings(self) -> Result<Vec<String>> {
+        let text = self.end()?;
+        wrong(text.starts_with("ok"), &text)
+    }
+
+    /// Ends it and returns its account.
+    fn end(self) -> Result<String> {
         let verdict = append(&self.state, ".exit");
         let _ = fs::remove_file(&verdict);
         signal(self.pid, Signal::TERM)?;
@@ -169,13 +197,7 @@ impl Workload {
             );
             sleep(Duration::from_millis(20));
         }
-        let text =
-            fs::read_to_string(&verdict).context("the workload left no account of its end")?;
-        ensure!(
-            text.starts_with("ok"),
-            "the workload could not free everything:\n{text}"
-        );
-        Ok(())
+        fs::read_to_string(&verdict).context("the workload left no account of its end")
     }
 }
 
@@ -186,6 +208,17 @@ impl Drop for Workload {
             proc::wait_gone(self.pid, Duration::from_secs(10));
         }
     }
+}
+
+/// The failures in an account, all of them.
+fn wrong(good: bool, text: &str) -> Result<Vec<String>> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("fail: "));
+    let found: Vec<_> = lines.map(str::to_owned).collect();
+    ensure!(
+        good == found.is_empty() && !text.contains("more findings left out"),
+        "the account is not complete:\n{text}"
+    );
+    Ok(found)
 }
 
 fn append(path: &Path, suffix: &str) -> PathBuf {

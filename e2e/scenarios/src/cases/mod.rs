@@ -1,8 +1,13 @@
 //! The cases, by theme.
 
 pub(crate) mod bench;
+mod clocks;
+mod damage;
+mod defects;
+mod failures;
 mod layouts;
-mod namespaces;
+pub(crate) mod namespaces;
+mod refusals;
 mod rocminfo;
 mod round_trip;
 mod subset;
@@ -18,7 +23,12 @@ pub(crate) fn all() -> Vec<Case> {
         tree::CASES,
         namespaces::CASES,
         subset::CASES,
+        clocks::CASES,
         rocminfo::CASES,
+        failures::CASES,
+        damage::CASES,
+        refusals::CASES,
+        defects::CASES,
     ]
     .concat()
 }

@@ -1,11 +1,15 @@
 //! A container's namespaces, without a container runtime: own mount, pid and network namespaces (F4).
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
+use rustix::process::{chdir, pivot_root, setsid};
 
 use super::round_trip::{OTHER, SMALL};
 use crate::case::{BIN, Case, Lab, On};
@@ -17,20 +21,14 @@ pub(crate) const CASES: &[Case] = &[Case {
     run: mount_pid_and_network,
 }];
 
-/// Run in the new namespaces with the root in `$1` and the folder of the state files in `$2`. The old root
-/// is stacked on the new one and then taken away, so that nothing of it is left in the namespace.
-const ENTER: &str = r#"set -e
-root=$1 state=$2; shift 2
-mount --bind "$root" "$root"
-for dir in /usr /dev /sys "$state"; do mount --bind "$dir" "$root$dir"; done
-mount -t proc proc "$root/proc"
-cd "$root"; pivot_root . .; umount -l .; cd /
-exec setsid "$@""#;
-
+/// CRIU works in its own namespaces, the task in those of the container.
 fn mount_pid_and_network(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-2")?;
     let root = Root::new(&lab.dir)?;
-    let (path, state) = (root.path.to_str().context("path")?, root.state.clone());
+    let own = std::env::current_exe()?;
+    let own = own.to_str().context("path")?;
+    let path = root.path.to_str().context("path")?;
+    let state = lab.dir.to_str().context("path")?.to_owned();
     let wrapper = [
         "unshare",
         "--mount",
@@ -39,10 +37,8 @@ fn mount_pid_and_network(lab: &mut Lab) -> Result<()> {
         "--fork",
         "--propagation",
         "private",
-        "sh",
-        "-c",
-        ENTER,
-        "sh",
+        own,
+        "enter",
         path,
         &state,
     ];
@@ -54,15 +50,13 @@ fn mount_pid_and_network(lab: &mut Lab) -> Result<()> {
             "the workload shares the {kind} namespace"
         );
     }
-    let outside: Vec<_> = ["/usr", "/dev", "/sys", &state].map(str::to_owned).into();
-    let dumped: Vec<_> = outside
+    let outside = ["/dev", "/sys", &state].map(|dir| format!("mnt[{dir}]:{dir}"));
+    let mut args: Vec<_> = outside
         .iter()
-        .map(|dir| format!("mnt[{dir}]:{dir}"))
+        .flat_map(|mount| ["--external", mount])
         .collect();
-    let restored: Vec<_> = dumped.clone();
-    let dump = lab.dump_with(&workload, &externals(&dumped))?;
+    let dump = lab.dump_with(&workload, &args)?;
     lab.sim.load(&format!("preset=gfx90a-2 {OTHER}"))?;
-    let mut args = externals(&restored);
     args.extend(["--root", path]);
     lab.restore_with(&mut workload, &dump, &args)?;
     workload.prove()?;
@@ -71,54 +65,66 @@ fn mount_pid_and_network(lab: &mut Lab) -> Result<()> {
     workload.finish()
 }
 
-fn externals(mounts: &[String]) -> Vec<&str> {
-    mounts
-        .iter()
-        .flat_map(|mount| ["--external", mount])
-        .collect()
+/// The first process of the new namespaces: makes `root` its root, with the machine's devices, the folder of
+/// the state files and a /proc of its own, and becomes `command`. The verb `enter` of the command line.
+pub(crate) fn enter(root: &Path, state: &Path, command: &[String]) -> Result<bool> {
+    let (program, args) = command.split_first().context("no command")?;
+    // What is open from outside of the new root could not be dumped.
+    let log = fs::read_link("/proc/self/fd/2")?;
+    mount_bind(root, root)?;
+    for dir in [Path::new("/dev"), Path::new("/sys"), state] {
+        mount_bind(dir, inside(root, dir)).with_context(|| format!("bind {}", dir.display()))?;
+    }
+    mount("proc", root.join("proc"), "proc", MountFlags::empty(), None)?;
+    // Taken away at last, so that nothing of the old root is left in the namespace.
+    pivot_root(root, root.join("old"))?;
+    chdir("/")?;
+    unmount("/old", UnmountFlags::DETACH)?;
+    setsid()?;
+    let null = || {
+        fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+    };
+    let log = fs::OpenOptions::new().append(true).open(&log);
+    let mut become_it = Command::new(program);
+    become_it.args(args).stdin(null()?).stdout(null()?);
+    become_it.stderr(log.context("the log")?);
+    Err(become_it.exec().into())
 }
 
-/// A root file system: the machine's programs and devices, an own /proc. A mount of its own, since CRIU
-/// wants one.
+/// Where an absolute path lies below `root`.
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// A root file system with the workload in it. A mount of its own, since CRIU wants one.
 struct Root {
     path: PathBuf,
-    /// The case's folder, at the same path inside.
-    state: String,
 }
 
 impl Root {
-    fn new(dir: &Path) -> Result<Self> {
-        let state = dir.to_str().context("path")?.to_owned();
+    fn new(state: &Path) -> Result<Self> {
         // Not below the folder of the case, which is mounted inside.
-        let path = dir.with_extension("root");
+        let path = state.with_extension("root");
         let _ = fs::remove_dir_all(&path);
-        for inside in ["usr", "dev", "sys", "proc", state.trim_start_matches('/')] {
-            fs::create_dir_all(path.join(inside))?;
+        for dir in ["/dev", "/sys", "/proc", "/old", BIN] {
+            fs::create_dir_all(inside(&path, Path::new(dir)))?;
         }
-        for link in ["bin", "sbin", "lib", "lib64"] {
-            symlink(format!("usr/{link}"), path.join(link))?;
-        }
-        let bin = path.join(BIN.trim_start_matches('/'));
-        fs::create_dir_all(&bin)?;
-        fs::copy(format!("{BIN}/workload"), bin.join("workload"))?;
-        let bound = Command::new("mount")
-            .arg("--bind")
-            .args([&path, &path])
-            .status()?;
-        ensure!(bound.success(), "cannot bind the root");
-        let root = Self { path, state };
-        let private = Command::new("mount")
-            .arg("--make-private")
-            .arg(&root.path)
-            .status()?;
-        ensure!(private.success(), "cannot make the root private");
+        fs::create_dir_all(inside(&path, state))?;
+        let workload = Path::new(BIN).join("workload");
+        fs::copy(&workload, inside(&path, &workload))?;
+        mount_bind(&path, &path)?;
+        let root = Self { path };
+        mount_change(&root.path, MountPropagationFlags::PRIVATE)?;
         Ok(root)
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
+        let _ = unmount(&self.path, UnmountFlags::DETACH);
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -109,8 +109,10 @@ fn fifty_restores(lab: &mut Lab) -> Result<()> {
         lab.restore(&mut workload, &dump)
             .with_context(|| format!("restore {nth}"))?;
         if nth % 10 == 0 {
-            workload.prove()?;
-            workload.advances()?;
+            workload
+                .prove()
+                .and_then(|()| workload.advances())
+                .with_context(|| format!("after restore {nth}"))?;
         }
         if nth < 50 {
             proc::kill_tree(workload.pid)?;
