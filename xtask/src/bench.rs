@@ -69,7 +69,6 @@ fn overlap(print: &mut Printer) -> Result<()> {
         .current_dir(source_root())
         .args([
             "run",
-            "--quiet",
             "--release",
             "--package",
             "rocferry-gpu",

@@ -11,7 +11,8 @@ pub(crate) struct Args {
     /// Root file system: bookworm (CRIU 3.17.1), trixie (4.1.1) or sid (4.2.1).
     #[arg(long, default_value = "sid")]
     userland: Userland,
-    /// Load the simulator with this set of GPUs, and install the plugin.
+    /// Load the simulator with this set of GPUs, and install the plugin. Sets: gfx90a-1 (-2, -4, -8), gfx8-1, vega20,
+    /// mi210-pair, mi250, mi250x, mi300x-hive8, mi300x-cpx64, mi300a.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Further parameters of the simulator, as for insmod.
@@ -59,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         )),
         None => None,
     };
+    eprintln!("[vm] starting a machine with {}", args.userland);
     let code = if args.command.is_empty() {
         shell(vm, sim)?
     } else {
