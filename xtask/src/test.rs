@@ -1,6 +1,7 @@
 //! `cargo xtask test`: unit tests, the simulator's conformance, and all scenarios with real CRIU.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let lab = Lab::open()?;
     lab.prepare(&args.userland)?;
-    let programs = Programs::build(&lab)?;
+    let programs = with_c_plugin(Programs::build(&lab)?)?;
     let mut tally = Tally::default();
     if everything && !args.no_conformance {
         conformance(&lab, &programs, &mut tally)?;
@@ -59,8 +60,31 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("failed: {name}");
     }
     println!("{} s", begun.elapsed().as_secs());
-    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed.len(), tally.skipped);
-    Ok(if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!(
+        "{} passed, {} failed, {} skipped",
+        tally.passed,
+        tally.failed.len(),
+        tally.skipped
+    );
+    Ok(if tally.failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Adds CRIU's own plugin, built from its source (`plugins/amdgpu`) by hand, for the cases `compat/`.
+fn with_c_plugin(programs: Programs) -> Result<Programs> {
+    let Some(path) = std::env::var_os("ROCFERRY_C_PLUGIN").map(PathBuf::from) else {
+        println!(
+            "[test] ROCFERRY_C_PLUGIN is not set: nothing is compared with CRIU's C plugin (compat/)"
+        );
+        return Ok(programs);
+    };
+    if !path.is_file() {
+        bail!("ROCFERRY_C_PLUGIN={}: no such file", path.display());
+    }
+    Ok(programs.with(path, "c_amdgpu_plugin.so"))
 }
 
 fn unit_tests() -> Result<()> {
@@ -94,7 +118,9 @@ fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> 
         })?;
         count_lines(&out.stdout, &format!("conformance {preset}"), tally);
         if out.code != 0 && tally.failed.is_empty() {
-            tally.failed.push(format!("conformance {preset}: exit {}", out.code));
+            tally
+                .failed
+                .push(format!("conformance {preset}: exit {}", out.code));
         }
     }
     session.close()
@@ -139,7 +165,9 @@ fn scenarios(
                 return session.close();
             }
             Err(error) => {
-                let Some(name) = running else { return Err(error) };
+                let Some(name) = running else {
+                    return Err(error);
+                };
                 println!("  {userland}: not ok {name}: the machine died: {error:#}");
                 println!("{}", session.console_tail(40));
                 tally.failed.push(format!("{userland} {name}"));
@@ -150,7 +178,9 @@ fn scenarios(
 }
 
 fn is_result(line: &str) -> bool {
-    ["ok ", "not ok ", "skip "].iter().any(|word| line.starts_with(word))
+    ["ok ", "not ok ", "skip "]
+        .iter()
+        .any(|word| line.starts_with(word))
 }
 
 fn count_lines(stdout: &str, place: &str, tally: &mut Tally) {
