@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod clocks;
+mod compat;
 mod damage;
 mod defects;
 mod failures;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Case> {
         damage::CASES,
         refusals::CASES,
         defects::CASES,
+        compat::CASES,
     ]
     .concat()
 }
