@@ -19,6 +19,7 @@ mod rocminfo;
 mod run;
 mod sim;
 mod standing;
+mod streamer;
 mod trip;
 mod view;
 mod workload;

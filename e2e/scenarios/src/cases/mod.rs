@@ -11,6 +11,7 @@ pub(crate) mod namespaces;
 mod refusals;
 mod rocminfo;
 mod round_trip;
+mod streaming;
 mod subset;
 mod tree;
 
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<Case> {
         namespaces::CASES,
         subset::CASES,
         clocks::CASES,
+        streaming::CASES,
         rocminfo::CASES,
         failures::CASES,
         damage::CASES,
