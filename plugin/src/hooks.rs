@@ -211,10 +211,25 @@ fn with_restore(
 /// A panic's text goes into CRIU's log: standard error may be closed or the application's.
 fn log_panics(symbols: Symbols) {
     panic::set_hook(Box::new(move |info| {
-        // Only the thread that runs the hook may write to CRIU's log; a worker's panic comes out as the
-        // error of its stage.
-        if rustix::thread::gettid() == rustix::process::getpid() {
+        // A worker's panic comes out as the error of its stage.
+        if may_log() {
             CriuHost::new(symbols).log(LogLevel::Error, format_args!("Internal error: {info}"));
         }
     }));
+}
+
+/// Only the thread that runs the hooks may write to CRIU's log, whose buffer is one for the process: that is
+/// the first thread of CRIU or of the task.
+fn may_log() -> bool {
+    rustix::thread::gettid() == rustix::process::getpid()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    #[test]
+    fn helper_threads_may_not_log() {
+        assert_eq!(thread::spawn(super::may_log).join().ok(), Some(false));
+    }
 }

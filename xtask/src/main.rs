@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod guest;
 mod images;
+mod mutants;
 mod test;
 mod vm;
 
@@ -27,6 +28,8 @@ enum Verb {
     Demo(demo::Args),
     /// Measure.
     Bench(bench::Args),
+    /// Put known defects into the plugin, one at a time, and see that a test fails for each.
+    Mutants(mutants::Args),
     /// Unit tests, the simulator's conformance, and all scenarios with real CRIU.
     Test(test::Args),
     /// Boot a test machine: a shell on the terminal, or one command.
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
         Verb::Images(args) => images::run(&args),

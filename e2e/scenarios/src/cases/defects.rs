@@ -118,6 +118,16 @@ fn f06(lab: &mut Lab) -> Result<()> {
 /// Nothing of a render node is mapped: the open files alone must bring the plugin's name into the inventory.
 fn f08(lab: &mut Lab) -> Result<()> {
     let args = ["--fds", "no-render-map", "--no-bo", "--no-heartbeat"];
+    round_trip::there(lab, "preset=gfx90a-1", &args)?;
+    // Not even a doorbell.
+    let args = [
+        "--bare",
+        "--fds",
+        "no-render-map",
+        "--no-bo",
+        "--queues",
+        "none",
+    ];
     round_trip::there(lab, "preset=gfx90a-1", &args)
 }
 
@@ -209,11 +219,11 @@ fn f32_(lab: &mut Lab) -> Result<()> {
 /// The pid in the images is the innermost one.
 fn f35(lab: &mut Lab) -> Result<()> {
     lab.sim.load(MACHINE)?;
-    let inner = [
-        "unshare", "--pid", "--fork", "unshare", "--pid", "--fork", "setsid",
-    ];
+    // What the shell says of the end of its child must not get into the workload's log.
+    let nested = r#"exec 3>&2 2>/dev/null; unshare --pid --fork setsid sh -c 'exec "$@" 2>&3 3>&-' sh "$@"; :"#;
+    let inner = ["unshare", "--pid", "--fork", "sh", "-c", nested, "sh"];
     let mut workload = lab.workload_under(&inner, SMALL)?;
-    // The inner wrapper has pid 1 of a namespace as well.
+    // The shell has pid 1 of a namespace as well.
     let found = proc::tree(workload.pid).last().copied();
     workload.pid = found.context("no workload")?;
     lab.round_trip(&mut workload, Some(&format!("{MACHINE} {OTHER}")))?;

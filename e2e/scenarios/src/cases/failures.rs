@@ -246,7 +246,9 @@ fn dump_two_processes(lab: &mut Lab) -> Result<()> {
         words: CHECKPOINT.words,
     };
     fails_by(lab, &workload, &second, Calls::Each(2))?;
-    workload.child()?.advances()?;
+    // To forget it would end it.
+    let child = workload.child()?;
+    child.advances()?;
     // The first UNPAUSE fails: the second is sent all the same.
     lab.sim.reset_counters()?;
     lab.sim.fault("kfd.criu_op.unpause 1 EIO")?;
@@ -268,7 +270,9 @@ fn dump_two_processes(lab: &mut Lab) -> Result<()> {
     lab.sim.clear_faults()?;
     workload = lab.workload(&args)?;
     lab.again(&mut workload)?;
-    workload.child()?.prove()?;
+    drop(child);
+    let child = workload.child()?;
+    child.prove()?;
     workload.prove()?;
     workload.finish()
 }
