@@ -1,6 +1,7 @@
 //! How a machine is described and started.
 
 use crate::disk;
+use crate::error::VmError;
 use crate::images::Lab;
 use crate::net::Net;
 use crate::packages::Userland;
@@ -124,6 +125,17 @@ impl Vm {
     /// # Errors
     /// When an image cannot be built, or the machine does not come up.
     pub fn start(self) -> Result<Session> {
+        // On a busy host the guest's kernel sometimes loses its first timer interrupts and waits for ever.
+        match self.clone().boot() {
+            Err(error) if matches!(error.downcast_ref(), Some(VmError::TimedOut { .. })) => {
+                eprintln!("[vm] {} does not boot, trying once more: {error:#}", self.name);
+                self.boot()
+            }
+            other => other,
+        }
+    }
+
+    fn boot(self) -> Result<Session> {
         let begun = Instant::now();
         let lifetime = self.lifetime;
         let place = self.place()?;
