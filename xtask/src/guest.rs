@@ -21,8 +21,14 @@ impl Programs {
         let root = source_root();
         let files = vec![
             (lab.kfd_sim()?, "amdgpu.ko"),
-            (lab.c_program(&root.join("e2e/workload"), "workload")?, "workload"),
-            (lab.c_program(&root.join("e2e/conformance"), "conformance")?, "conformance"),
+            (
+                lab.c_program(&root.join("e2e/workload"), "workload")?,
+                "workload",
+            ),
+            (
+                lab.c_program(&root.join("e2e/conformance"), "conformance")?,
+                "conformance",
+            ),
             (lab.scenarios()?, "scenarios"),
             (lab.plugin_so()?, "amdgpu_plugin.so"),
         ];

@@ -39,6 +39,23 @@ struct Tally {
     skipped: u32,
 }
 
+impl Tally {
+    /// Counts a line of a test program: `ok NAME`, `not ok NAME: why`, `skip NAME: why`.
+    fn count(&mut self, place: &str, stream: Stream, line: &str) {
+        if stream == Stream::Stderr {
+            return;
+        }
+        if line.starts_with("ok ") {
+            self.passed += 1;
+        } else if let Some(rest) = line.strip_prefix("not ok ") {
+            let name = rest.split([' ', ':']).next().unwrap_or(rest);
+            self.failed.push(format!("{place} {name}"));
+        } else if line.starts_with("skip ") {
+            self.skipped += 1;
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = Instant::now();
     let everything = args.names.is_empty();
@@ -115,8 +132,8 @@ fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> 
             if !line.starts_with("ok ") {
                 guest::show(stream, &format!("  {preset}: {line}"));
             }
+            tally.count(&format!("conformance {preset}"), stream, line);
         })?;
-        count_lines(&out.stdout, &format!("conformance {preset}"), tally);
         if out.code != 0 && tally.failed.is_empty() {
             tally
                 .failed
@@ -151,11 +168,11 @@ fn scenarios(
             if stream == Stream::Stdout && is_result(line) {
                 done.extend(running.take());
             }
+            tally.count(&userland.to_string(), stream, line);
             closed |= line.contains(" passed, ");
         });
         match ended {
             Ok(out) => {
-                count_lines(&out.stdout, &userland.to_string(), tally);
                 if out.code == HUNG {
                     continue;
                 }
@@ -181,17 +198,4 @@ fn is_result(line: &str) -> bool {
     ["ok ", "not ok ", "skip "]
         .iter()
         .any(|word| line.starts_with(word))
-}
-
-fn count_lines(stdout: &str, place: &str, tally: &mut Tally) {
-    for line in stdout.lines() {
-        if line.starts_with("ok ") {
-            tally.passed += 1;
-        } else if let Some(rest) = line.strip_prefix("not ok ") {
-            let name = rest.split([' ', ':']).next().unwrap_or(rest);
-            tally.failed.push(format!("{place} {name}"));
-        } else if line.starts_with("skip ") {
-            tally.skipped += 1;
-        }
-    }
 }

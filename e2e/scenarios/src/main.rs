@@ -4,11 +4,6 @@
 //! arguments (all without), one line each as it ends, and a closing line `N passed, N failed, N skipped`.
 //! A case gets a freshly loaded simulator and an empty folder, and may leave nothing behind.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    reason = "a test program: a failed unwrap fails the case that it is in"
-)]
 
 mod case;
 mod cases;

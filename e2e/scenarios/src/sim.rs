@@ -57,11 +57,6 @@ impl Sim {
         }
     }
 
-    /// Is it loaded?
-    pub(crate) fn is_loaded(&self) -> bool {
-        self.loaded.is_some()
-    }
-
     /// Arms a fault: `POINT N ERRNO [REPEAT]`, or `sdma silent|fail|hang N`.
     pub(crate) fn fault(&self, line: &str) -> Result<()> {
         write("fault", line)

@@ -158,7 +158,10 @@ fn serve_all(mut criu: UnixStream, store: &Path, end: Option<End>) -> Result<Ser
         send_reply(&mut criu, true)?;
         let pipe = receive_fd(&criu)?;
         let cut = end.filter(|end| name.starts_with(end.image));
-        let passing = cut.map_or(content.len(), |end| content.len().min(end.after as usize));
+        let limit = cut.map_or(usize::MAX, |end| {
+            usize::try_from(end.after).unwrap_or(usize::MAX)
+        });
+        let passing = content.len().min(limit);
         write_all(&pipe, &content[..passing]).with_context(|| format!("image {name}"))?;
         served.names.insert(name);
         if cut.is_some() {

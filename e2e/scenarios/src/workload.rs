@@ -21,12 +21,8 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Starts it in a session of its own, without a terminal, and waits until it is ready.
-    pub(crate) fn start(state: &Path, args: &[&str]) -> Result<Self> {
-        Self::start_under(state, &[], args)
-    }
-
-    /// As [`Self::start`], run by another program (`unshare …`, a shell that changes the cgroup, …).
+    /// Starts it in a session of its own, without a terminal, and waits until it is ready. `wrapper` runs
+    /// it: nothing, or `unshare …`, a shell that changes the cgroup, …
     pub(crate) fn start_under(state: &Path, wrapper: &[&str], args: &[&str]) -> Result<Self> {
         let log = fs::File::create(state.with_extension("log"))?;
         let program = format!("{BIN}/workload");

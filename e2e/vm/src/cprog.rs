@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-const FLAGS: &str = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pipe -static -pthread -Wall -Wextra -Werror=implicit";
+const FLAGS: &str =
+    "-std=gnu11 -D_GNU_SOURCE -O2 -g -pipe -static -pthread -Wall -Wextra -Werror=implicit";
 
 impl Lab {
     /// Compiles all `*.c` of a folder (not of its sub-folders) into one static program. Folders above

@@ -128,7 +128,10 @@ impl Vm {
         // On a busy host the guest's kernel sometimes loses its first timer interrupts and waits for ever.
         match self.clone().boot() {
             Err(error) if matches!(error.downcast_ref(), Some(VmError::TimedOut { .. })) => {
-                eprintln!("[vm] {} does not boot, trying once more: {error:#}", self.name);
+                eprintln!(
+                    "[vm] {} does not boot, trying once more: {error:#}",
+                    self.name
+                );
                 self.boot()
             }
             other => other,

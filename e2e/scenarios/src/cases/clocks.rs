@@ -98,10 +98,10 @@ fn set_monotonic(image: &Path, seconds: u64) -> Result<()> {
     let mut new_clock = vec![0x08];
     let mut left = seconds;
     while left >= 0x80 {
-        new_clock.push((left & 0x7f) as u8 | 0x80);
+        new_clock.push(u8::try_from(left & 0x7f)? | 0x80);
         left >>= 7;
     }
-    new_clock.push(left as u8);
+    new_clock.push(u8::try_from(left)?);
     new_clock.extend(after_seconds);
     let mut new_message = vec![0x0a, u8::try_from(new_clock.len())?];
     new_message.extend(new_clock);
