@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = Instant::now();
     let lab = Lab::open()?;
     lab.prepare(&[args.userland])?;
-    let mut programs = Programs::build(&lab)?;
+    let mut programs = Programs::core(&lab)?;
     if let Some(plugin) = &args.plugin {
         programs = programs.with(plugin.clone(), "amdgpu_plugin.so");
     }

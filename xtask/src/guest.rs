@@ -15,24 +15,24 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what is missing: the simulator, the workload, the conformance test, the scenarios and the
-    /// plugin.
-    pub(crate) fn build(lab: &Lab) -> Result<Self> {
-        let root = source_root();
+    /// Builds what is missing of a GPU process and its checkpoint: the simulator, the workload, the plugin.
+    pub(crate) fn core(lab: &Lab) -> Result<Self> {
+        let workload = lab.c_program(&source_root().join("e2e/workload"), "workload")?;
         let files = vec![
             (lab.kfd_sim()?, "amdgpu.ko"),
-            (
-                lab.c_program(&root.join("e2e/workload"), "workload")?,
-                "workload",
-            ),
-            (
-                lab.c_program(&root.join("e2e/conformance"), "conformance")?,
-                "conformance",
-            ),
-            (lab.scenarios()?, "scenarios"),
+            (workload, "workload"),
             (lab.plugin_so()?, "amdgpu_plugin.so"),
         ];
         Ok(Self { files })
+    }
+
+    /// The same, and what tests it: the conformance test and the scenarios.
+    pub(crate) fn build(lab: &Lab) -> Result<Self> {
+        let conformance = lab.c_program(&source_root().join("e2e/conformance"), "conformance")?;
+        let scenarios = lab.scenarios()?;
+        Ok(Self::core(lab)?
+            .with(conformance, "conformance")
+            .with(scenarios, "scenarios"))
     }
 
     /// With another plugin, or one file more.

@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Root file systems to run on: sid (CRIU 4.2.1), trixie (4.1.1), bookworm (3.17.1).
     #[arg(long, value_delimiter = ',', default_value = "sid,trixie,bookworm")]
     userland: Vec<Userland>,
+    /// Print the names of the scenarios and stop.
+    #[arg(long)]
+    list: bool,
     /// Leave out the unit tests.
     #[arg(long)]
     no_unit: bool,
@@ -58,6 +61,9 @@ impl Tally {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = Instant::now();
+    if args.list {
+        return list();
+    }
     let everything = args.names.is_empty();
     if everything && !args.no_unit {
         unit_tests()?;
@@ -102,6 +108,17 @@ fn with_c_plugin(programs: Programs) -> Result<Programs> {
         bail!("ROCFERRY_C_PLUGIN={}: no such file", path.display());
     }
     Ok(programs.with(path, "c_amdgpu_plugin.so"))
+}
+
+/// The names, from the program that runs them; it needs no machine for that.
+fn list() -> Result<ExitCode> {
+    let scenarios = Lab::open()?.scenarios()?;
+    let status = Command::new(scenarios).arg("list").status()?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn unit_tests() -> Result<()> {

@@ -33,7 +33,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Names of all cases for this CRIU.
+    /// Names of all cases.
     List,
     /// Runs cases.
     Run {
@@ -68,7 +68,10 @@ enum Verb {
 
 fn main() -> ExitCode {
     let result = match Args::parse().verb {
-        Verb::List => run::list(),
+        Verb::List => {
+            run::list();
+            Ok(true)
+        }
         Verb::Run {
             names,
             skip,

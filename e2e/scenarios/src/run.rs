@@ -16,17 +16,11 @@ use crate::cases;
 use crate::criu::Criu;
 use crate::proc;
 
-/// Prints the names of the cases for the CRIU of this machine.
-pub(crate) fn list() -> Result<bool> {
-    prepare()?;
-    let criu = Criu::install()?;
-    for case in cases::all()
-        .iter()
-        .filter(|case| case.on.includes(criu.version))
-    {
+/// Prints the names of all cases.
+pub(crate) fn list() {
+    for case in cases::all() {
         println!("{}", case.name);
     }
-    Ok(true)
 }
 
 /// Runs the chosen cases. True when none failed.
