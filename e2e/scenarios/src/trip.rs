@@ -23,6 +23,14 @@ pub(crate) struct Dump {
     view: View,
 }
 
+impl Dump {
+    /// Has the dump met the workload while it wrote its state file? Then only the first restore finds that
+    /// file again, since the workload renames it.
+    pub(crate) fn caught_a_writer(&self) -> bool {
+        self.ended.log.contains(".tmp]") || self.ended.log.contains(".tmp ")
+    }
+}
+
 impl Lab {
     /// Dumps the workload and ends it.
     pub(crate) fn dump(&mut self, workload: &Workload) -> Result<Dump> {

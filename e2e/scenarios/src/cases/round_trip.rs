@@ -264,10 +264,10 @@ fn no_readers(lab: &mut Lab) -> Result<()> {
 /// CLOCK_MONOTONIC: the reads by the plugin's debug log, the copies by the simulator.
 fn copies_overlap_reads(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;
-    lab.criu = lab.criu.with_env("KFD_MAX_BUFFER_SIZE", "4M");
-    let mut workload = lab.workload(&["--bare", "--bo", "vram:16M", "--no-background"])?;
+    lab.criu = lab.criu.with_env("KFD_MAX_BUFFER_SIZE", "16M");
+    let mut workload = lab.workload(&["--bare", "--bo", "vram:32M", "--no-background"])?;
     let dump = lab.dump(&workload)?;
-    lab.sim.set("delay_us_per_mib", "40000")?;
+    lab.sim.set("delay_us_per_mib", "25000")?;
     let restore = lab.restore(&mut workload, &dump)?;
     let copies = lab.sim.copies()?;
     lab.sim.set("delay_us_per_mib", "0")?;
