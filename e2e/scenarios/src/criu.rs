@@ -124,6 +124,10 @@ impl Criu {
             "--ext-unix-sk",
             "--file-locks",
         ];
+        if self.version < Version(4, 0) {
+            // 3.17 looks for a build id in files that are open, and moves the position of ELF files by it.
+            words.extend(["--file-validation", "filesize"]);
+        }
         words.extend(args);
         self.command(images, "dump.log", &words)
     }

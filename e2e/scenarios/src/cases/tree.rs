@@ -60,8 +60,14 @@ pub(crate) const CASES: &[Case] = &[
     case("tree/foreign_device", On::All, 60, foreign_device),
 ];
 
-/// First in its own pid namespace and session; the wrapper stays outside until it ends.
-pub(super) const PID_NAMESPACE: &[&str] = &["unshare", "--pid", "--fork", "setsid"];
+/// First in its own pid namespace and session; the wrapper stays outside until it ends. What `unshare` says
+/// then (the one of util-linux 2.38 complains) must not get into the file that is the workload's fd 2.
+const PID_NAMESPACE: &[&str] = &[
+    "sh",
+    "-c",
+    r#"exec unshare --pid --fork sh -c 'exec setsid "$@" 2>&3 3>&-' sh "$@" 3>&2 2>/dev/null"#,
+    "sh",
+];
 
 fn with_child(lab: &mut Lab, kind: &str) -> Result<()> {
     lab.sim.load("preset=gfx90a-2")?;
