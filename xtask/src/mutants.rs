@@ -196,9 +196,9 @@ impl Work {
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         let said = text
             .lines()
-            .find(|line| line.contains("panicked at"))
-            .unwrap_or("the test fails");
-        Ok(Fate::Killed(said.trim().to_owned()))
+            .find_map(|line| line.split_once(" panicked at "))
+            .map_or("the test fails", |(_, place)| place);
+        Ok(Fate::Killed(said.trim_end_matches(':').to_owned()))
     }
 
     fn cargo(&self, args: &[&str]) -> Result<std::process::Output> {
