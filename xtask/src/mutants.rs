@@ -307,8 +307,14 @@ fn judge(out: &ExecOutput, case: &str) -> Result<(Option<String>, i32)> {
             .find(|line| line.starts_with(&format!("{what} {case}")))
     };
     if let Some(line) = starts("not ok") {
-        let why = line.split_once(": ").map_or(line, |(_, why)| why);
-        return Ok((Some(first_line(why)), out.code));
+        let why = first_line(line.split_once(": ").map_or(line, |(_, why)| why));
+        // What the plugin says of it, when CRIU has failed.
+        let said = out.stdout.lines().find_map(|line| {
+            let (_, said) = line.split_once("amdgpu_plugin: ")?;
+            said.contains("_EXT_FILE: ").then(|| first_line(said))
+        });
+        let why = said.map_or_else(|| why.clone(), |said| format!("{why}; {said}"));
+        return Ok((Some(why), out.code));
     }
     ensure!(
         out.code == 0 && starts("ok").is_some(),

@@ -251,7 +251,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         what: "a render node stays open in the restored task",
         file: "lib/gpu/src/restore/task.rs",
         find: "gpu.render = Some(store(host, &node.into_fd(), what)?);",
-        replace: "gpu.render = Some(store(host, &std::mem::ManuallyDrop::new(node.into_fd()), what)?);",
+        replace: "let kept = node.into_fd();
+            std::mem::forget(rustix::io::fcntl_dupfd_cloexec(&kept, 500));
+            gpu.render = Some(store(host, &kept, what)?);",
         test: Scenario("defects/f31_no_descriptor_stays"),
     },
     Mutant {
