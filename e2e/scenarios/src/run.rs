@@ -1,5 +1,6 @@
 //! Runs the cases one after another.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,9 +39,15 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         bail!("no case has such a name");
     }
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut good = BTreeSet::new();
     for case in chosen {
         if !case.on.includes(criu.version) {
             skipped += 1;
+            continue;
+        }
+        if let Some(other) = passed_as(case.name, &good) {
+            passed += 1;
+            say(&format!("ok {} (it is {other})", case.name));
             continue;
         }
         say(&format!("run {}", case.name));
@@ -53,6 +60,7 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         match result {
             Ok(()) => {
                 passed += 1;
+                good.insert(case.name);
                 say(&format!("ok {} ({took:.1} s)", case.name));
                 if verbose {
                     say(&kernel_log_from(known));
@@ -73,6 +81,14 @@ pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bo
         "{passed} passed, {failed} failed, {skipped} skipped"
     ));
     Ok(failed == 0)
+}
+
+/// The case that has passed and is the same as this one.
+fn passed_as(name: &str, good: &BTreeSet<&str>) -> Option<&'static str> {
+    let same = cases::defects::SAME
+        .iter()
+        .find(|(defect, _)| *defect == name)?;
+    good.contains(same.1).then_some(same.1)
 }
 
 /// Exit status after a hung case: the machine is not to be trusted any more, the host starts another one.

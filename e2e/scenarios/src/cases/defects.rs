@@ -82,6 +82,42 @@ pub(crate) const CASES: &[Case] = &[
     ),
 ];
 
+/// Cases that are another one under the number of a defect: where both are asked for, that runs once.
+pub(crate) const SAME: &[(&str, &str)] = &[
+    (
+        "defects/f03_a_failed_restore_is_seen",
+        "failures/restore_resume",
+    ),
+    (
+        "defects/f07_old_images_do_not_show_through",
+        "damage/dump_over_longer_images",
+    ),
+    ("defects/f09_foreign_devices", "tree/foreign_device"),
+    ("defects/f12_subset_of_the_gpus", "subset/one_of_four"),
+    (
+        "defects/f17_images_in_the_image_directory",
+        "tree/work_dir_is_not_the_image_dir",
+    ),
+    (
+        "defects/f20_render_node_gone_at_dump",
+        "failures/dump_render_node_gone",
+    ),
+    (
+        "defects/f21_render_node_gone_at_restore",
+        "failures/restore_render_node_gone",
+    ),
+    ("defects/f22_two_kfd_files", "layouts/two_opens_of_kfd"),
+    ("defects/f25_sixty_four_gpus", "round_trip/mi300x_cpx64"),
+    (
+        "defects/f28_resume_error_names_the_process",
+        "failures/restore_resume",
+    ),
+    (
+        "defects/f38_one_gpu_of_four",
+        "failures/dump_one_gpu_of_four",
+    ),
+];
+
 /// The second GPU's objects come from the second GPU's file, also where the first has none.
 fn f02(lab: &mut Lab) -> Result<()> {
     let bos = [

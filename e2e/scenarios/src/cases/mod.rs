@@ -4,7 +4,7 @@ pub(crate) mod bench;
 mod clocks;
 mod compat;
 mod damage;
-mod defects;
+pub(crate) mod defects;
 mod failures;
 mod layouts;
 pub(crate) mod namespaces;
