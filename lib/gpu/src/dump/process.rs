@@ -7,6 +7,7 @@ use rocferry_image::{DeviceVma, FileId, TaskPid};
 use rocferry_kfd::kfd::{Checkpoint, Counts};
 use rocferry_kfd::{BoFlags, Kfd, Sysfs};
 use rocferry_topology::{ActualGpuId, UserGpuId};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::device::{Device, Devices};
@@ -31,7 +32,8 @@ pub(super) struct PausedProcess {
 }
 
 impl PausedProcess {
-    /// Stops the queues of the process (PROCESS_INFO). On an error the kernel has let them run again.
+    /// Stops the queues of the process (PROCESS_INFO). On an error the kernel has let them run again, unless
+    /// an earlier dump had stopped them and they cannot be started.
     pub(super) fn pause(
         host: &dyn Host,
         owner: &Tracee,
@@ -43,6 +45,7 @@ impl PausedProcess {
             .map_err(system(format!("the open files of process {pid}")))?
             .ok_or(DumpError::NoKfdFile { pid })?;
         let kfd = Kfd::from_fd(take_fd(owner.pid, number)?);
+        end_earlier_pause(host, pid, &kfd)?;
         let counts = kfd
             .process_info()
             .map_err(|source| DumpError::Kfd { pid, source })?;
@@ -149,6 +152,24 @@ impl PausedProcess {
             .iter()
             .find(|device| device.actual == actual)
             .map(|device| device.user)
+    }
+}
+
+/// A CRIU that was killed in the middle of a dump has left the process paused, which nothing but UNPAUSE
+/// ends. A second PROCESS_INFO would stop the queues twice on most kernels, for good after a single UNPAUSE.
+/// The kernel answers EINVAL for a process that is not paused, and does nothing.
+fn end_earlier_pause(host: &dyn Host, pid: i32, kfd: &Kfd) -> Result<(), DumpError> {
+    match kfd.unpause() {
+        Ok(()) => {
+            log_at!(
+                host,
+                Warn,
+                "Process {pid} was still paused by a dump that did not end in order; it is resumed first"
+            );
+            Ok(())
+        }
+        Err(error) if error.errno() == Some(Errno::INVAL) => Ok(()),
+        Err(source) => Err(DumpError::Kfd { pid, source }),
     }
 }
 
