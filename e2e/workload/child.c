@@ -23,8 +23,44 @@ static void idle_child(void)
 		pause();
 }
 
+/* GPU state and device mappings, but no descriptor that leads to them. */
+static void closed_child(struct wl *w, int ready)
+{
+	if (topology_read(w) || gpu_open_all(w) || gpu_setup(w) || write(ready, "", 1) != 1)
+		_exit(1);
+	close(w->kfd);
+	for (unsigned int i = 0; i < w->ngpus; i++)
+		close(w->gpus[i].fd);
+	close(ready);
+	idle_child();
+}
+
+static int start_closed_child(struct wl *w)
+{
+	int ready[2];
+	char byte;
+
+	if (pipe(ready))
+		return oops(w, "pipe: %m");
+	w->child = fork();
+	if (w->child < 0)
+		return oops(w, "fork: %m");
+	if (!w->child) {
+		close(ready[0]);
+		closed_child(w, ready[1]);
+	}
+	close(ready[1]);
+	/* First a byte: the state stands. Then the end of the pipe: all is closed. */
+	if (read(ready[0], &byte, 1) != 1 || read(ready[0], &byte, 1))
+		return oops(w, "the child could not set up its GPU state");
+	close(ready[0]);
+	return 0;
+}
+
 int child_early(struct wl *w)
 {
+	if (w->o.child == CHILD_CLOSED)
+		return start_closed_child(w);
 	if (w->o.child != CHILD_PLAIN && w->o.child != CHILD_GPU)
 		return 0;
 	if (w->o.state)
@@ -41,6 +77,8 @@ int child_early(struct wl *w)
 	/* The GPU child is a workload of its own, with other contents and an own state file. */
 	w->o.child = CHILD_NONE;
 	w->o.seed += 1000003;
+	if (w->o.child_bos.n)
+		w->o.bos = w->o.child_bos;
 	w->o.state = w->o.state ? child_state : NULL;
 	return 0;
 }

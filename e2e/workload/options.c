@@ -75,12 +75,12 @@ static int parse_bo_opt(const char *s, struct bo_spec *b)
 	return 0;
 }
 
-static int parse_bo(struct options *o, const char *arg)
+static int parse_bo(struct bo_list *list, const char *arg)
 {
-	struct bo_spec *b = &o->specs[o->nspecs];
+	struct bo_spec *b = &list->specs[list->n];
 	char copy[256], *save, *word;
 
-	if (o->nspecs == WL_MAX_SPECS || strlen(arg) >= sizeof(copy))
+	if (list->n == WL_MAX_SPECS || strlen(arg) >= sizeof(copy))
 		return bad("--bo", arg);
 	strcpy(copy, arg);
 	*b = (struct bo_spec){ .count = 1, .gpu = -1 };
@@ -105,7 +105,7 @@ static int parse_bo(struct options *o, const char *arg)
 		b->opts |= OPT_GPU_UNMAPPED;
 	if ((b->opts & OPT_SPLIT) && b->size < 2 * WL_PAGE)
 		return bad("--bo (split needs two pages)", arg);
-	o->nspecs++;
+	list->n++;
 	return 0;
 }
 
@@ -174,6 +174,8 @@ static int parse_child(struct options *o, const char *arg)
 		o->child = CHILD_GPU;
 	else if (!strcmp(arg, "inherit"))
 		o->child = CHILD_INHERIT;
+	else if (!strcmp(arg, "closed"))
+		o->child = CHILD_CLOSED;
 	else
 		return bad("--child", arg);
 	return 0;
@@ -219,21 +221,22 @@ static void default_bos(struct options *o)
 	static const char *const bos[] = { "vram:1M:4", "gtt:256K:2", "userptr:256K:2" };
 
 	for (size_t i = 0; i < sizeof(bos) / sizeof(*bos); i++)
-		parse_bo(o, bos[i]);
+		parse_bo(&o->bos, bos[i]);
 }
 
 static const char usage[] =
 "usage: workload [--state FILE] [--seed N] [--gpus N|all] [--acquire N]\n"
 "  [--bo KIND:SIZE[:COUNT][:OPT...]]... [--no-bo] [--queues compute=N,aql=N,sdma=N|none]\n"
 "  [--events N] [--threads N] [--fds LAYOUT[,LAYOUT...]] [--flags] [--gem N] [--dmabuf] [--smi]\n"
-"  [--foreign] [--foreign-fd N[:chardev|tcp|lock]] [--child plain|gpu|inherit] [--bare]\n"
+"  [--foreign] [--foreign-fd N[:chardev|tcp|lock]] [--child plain|gpu|inherit|closed]\n"
+"  [--child-bo KIND:SIZE[:COUNT][:OPT...]]... [--bare]\n"
 "  [--no-heartbeat] [--no-background] [--interval MS] [--tick MS] [--queue-timeout SECS]\n"
 "  [--exit-after SECS] [--break WHAT]\n";
 
 int options_parse(int argc, char **argv, struct options *o)
 {
 	enum { STATE = 1, SEED, GPUS, ACQUIRE, BO, NO_BO, QUEUES, EVENTS, THREADS, FDS, FLAGS, GEM, DMABUF, SMI,
-	       FOREIGN, FOREIGN_FD, CHILD, BARE, NO_HEARTBEAT, NO_BACKGROUND, INTERVAL, TICK, QTIMEOUT, EXIT_AFTER,
+	       FOREIGN, FOREIGN_FD, CHILD, CHILD_BO, BARE, NO_HEARTBEAT, NO_BACKGROUND, INTERVAL, TICK, QTIMEOUT, EXIT_AFTER,
 	       BREAK };
 	static const struct option table[] = {
 		{ "state", 1, 0, STATE }, { "seed", 1, 0, SEED }, { "gpus", 1, 0, GPUS },
@@ -241,7 +244,7 @@ int options_parse(int argc, char **argv, struct options *o)
 		{ "queues", 1, 0, QUEUES }, { "events", 1, 0, EVENTS }, { "threads", 1, 0, THREADS },
 		{ "fds", 1, 0, FDS }, { "flags", 0, 0, FLAGS }, { "gem", 1, 0, GEM },
 		{ "dmabuf", 0, 0, DMABUF }, { "smi", 0, 0, SMI }, { "foreign", 0, 0, FOREIGN },
-		{ "foreign-fd", 1, 0, FOREIGN_FD }, { "child", 1, 0, CHILD }, { "bare", 0, 0, BARE },
+		{ "foreign-fd", 1, 0, FOREIGN_FD }, { "child", 1, 0, CHILD }, { "child-bo", 1, 0, CHILD_BO }, { "bare", 0, 0, BARE },
 		{ "no-heartbeat", 0, 0, NO_HEARTBEAT }, { "no-background", 0, 0, NO_BACKGROUND },
 		{ "no-pattern-check-interval", 0, 0, NO_BACKGROUND }, { "interval", 1, 0, INTERVAL },
 		{ "tick", 1, 0, TICK }, { "queue-timeout", 1, 0, QTIMEOUT }, { "exit-after", 1, 0, EXIT_AFTER },
@@ -265,7 +268,8 @@ int options_parse(int argc, char **argv, struct options *o)
 		case SEED: o->seed = n; break;
 		case GPUS: o->gpus = numeric ? (int)n : -1; break;
 		case ACQUIRE: o->acquire = n; break;
-		case BO: r = parse_bo(o, optarg); break;
+		case BO: r = parse_bo(&o->bos, optarg); break;
+		case CHILD_BO: r = parse_bo(&o->child_bos, optarg); break;
 		case NO_BO: no_bo = true; break;
 		case QUEUES: r = parse_queues(o, optarg); queues_set = true; break;
 		case EVENTS: o->events = n; events_set = true; break;
@@ -301,7 +305,7 @@ int options_parse(int argc, char **argv, struct options *o)
 		if (!queues_set)
 			o->q_aql = o->q_sdma = 0;
 	}
-	if (!o->nspecs && !no_bo)
+	if (!o->bos.n && !no_bo)
 		default_bos(o);
 	return r;
 }

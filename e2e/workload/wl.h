@@ -60,8 +60,13 @@ struct bo_spec {
 #define FDS_NO_RENDER_MAP (1u << 8)
 #define FDS_DUP		(1u << 9)
 
-enum child_mode { CHILD_NONE, CHILD_PLAIN, CHILD_GPU, CHILD_INHERIT };
+enum child_mode { CHILD_NONE, CHILD_PLAIN, CHILD_GPU, CHILD_INHERIT, CHILD_CLOSED };
 enum foreign_kind { FOREIGN_CHARDEV, FOREIGN_TCP, FOREIGN_LOCK };
+
+struct bo_list {
+	struct bo_spec specs[WL_MAX_SPECS];
+	unsigned int n;
+};
 
 struct options {
 	const char *sabotage;		/* --break; NULL: nothing */
@@ -69,8 +74,8 @@ struct options {
 	uint64_t seed;
 	int gpus;			/* how many to allocate on; -1: all */
 	int acquire;			/* how many to ACQUIRE_VM; -1: all */
-	struct bo_spec specs[WL_MAX_SPECS];
-	unsigned int nspecs;
+	struct bo_list bos;
+	struct bo_list child_bos;	/* of the GPU child; none: the same as its parent's */
 	unsigned int q_compute, q_aql, q_sdma;	/* per GPU */
 	unsigned int events, threads;
 	unsigned int fds;
@@ -293,7 +298,7 @@ void maps_proof(struct wl *w, const char *when);
 /* ---- extras.c, child.c */
 
 int extras_open(struct wl *w);		/* --gem --dmabuf --smi --foreign --foreign-fd */
-int child_early(struct wl *w);		/* plain and gpu; in the gpu child it returns with w changed */
+int child_early(struct wl *w);		/* plain, gpu, closed; in the gpu child it returns with w changed */
 int child_late(struct wl *w);		/* inherit; waits for a gpu child to be ready */
 void child_signal_proof(struct wl *w);
 void child_proof(struct wl *w);

@@ -43,6 +43,12 @@ pub(crate) extern "C" fn init(stage: c_int) -> c_int {
         }
         let session = match stage {
             STAGE_DUMP | STAGE_PRE_DUMP => Session::Dump(Box::new(DumpSession::new(config))),
+            // A folder with two names for the plugin has it begun twice, and the first time has used up
+            // the name in the inventory.
+            STAGE_RESTORE if matches!(state::lock().session, Session::Restore(_)) => {
+                host.named_in_inventory();
+                return 0;
+            }
             STAGE_RESTORE if !host.named_in_inventory() => Session::Disabled,
             STAGE_RESTORE => {
                 let board = match SharedBoard::new() {
@@ -92,8 +98,9 @@ pub(crate) unsafe extern "C" fn handle_device_vma(_fd: c_int, stat: *const libc:
     };
     with_dump("HANDLE_DEVICE_VMA", |session, host| {
         match session.accepts_mapping(host, rdev) {
-            true => Outcome::Done(0),
-            false => Outcome::NotMine,
+            Outcome::Done(()) => Outcome::Done(0),
+            Outcome::NotMine => Outcome::NotMine,
+            Outcome::Failed(error) => Outcome::Failed(error),
         }
     })
 }

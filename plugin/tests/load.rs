@@ -298,6 +298,21 @@ fn images_that_do_not_belong_together_fail_with_a_line() {
     });
     assert!(text.contains("Cannot use the GPU images"), "{text}");
 
+    // A second name for the plugin in CRIU's folder: dlopen gives the same library, and it is begun again.
+    let path = images("begun-twice");
+    let args = ["images", path.to_str().unwrap(), "--twice", "1:-5"];
+    run_well(&program, &args, |pid| {
+        file_record(&path, 1, FileKind::Kfd, pid);
+    });
+
+    let path = images("of-another-process");
+    let args = ["images", path.to_str().unwrap(), "1:-5"];
+    let text = run_well(&program, &args, |pid| {
+        let of = FileId(2);
+        file_record(&path, 1, FileKind::KfdAlias { of }, pid + 1);
+    });
+    assert!(text.contains("process"), "{text}");
+
     let path = images("not-in-the-inventory");
     let args = ["images", path.to_str().unwrap(), "--unnamed", "1:-95"];
     run_well(&program, &args, |pid| {

@@ -107,6 +107,10 @@ int add_inventory_plugin(const char *name)
 
 bool check_and_remove_inventory_plugin(const char *name, size_t length)
 {
-	return criu.named && length == strlen("amdgpu_plugin") &&
-	       memcmp(name, "amdgpu_plugin", length) == 0;
+	bool named = criu.named && length == strlen("amdgpu_plugin") &&
+		     memcmp(name, "amdgpu_plugin", length) == 0;
+
+	if (named)
+		criu.named = false;
+	return named;
 }

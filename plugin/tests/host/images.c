@@ -22,6 +22,7 @@ static void check_file(const struct descriptor *d, int id, int wanted)
 
 void check_images(const struct descriptor *d, char **expected)
 {
+	bool twice = false;
 	char byte;
 
 	/* Whoever has started this program makes the images now: their names hold its pid. */
@@ -30,10 +31,13 @@ void check_images(const struct descriptor *d, char **expected)
 	for (; *expected && strncmp(*expected, "--", 2) == 0; expected++) {
 		if (strcmp(*expected, "--stream") == 0)
 			criu.streamer = criu.proc;
+		else if (strcmp(*expected, "--twice") == 0)
+			twice = true;
 		else
 			criu.named = false;
 	}
 	CHECK(d->init(STAGE_RESTORE) == 0, "init");
+	CHECK(!twice || d->init(STAGE_RESTORE) == 0, "init");
 	for (; *expected; expected++) {
 		int first, last, code;
 

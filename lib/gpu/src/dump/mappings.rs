@@ -100,17 +100,27 @@ pub(super) fn of_process(
         .collect()
 }
 
-/// Refuses mappings of GPU devices in tasks that have no KFD context of their own: children keep a
-/// parent's render-node mappings over fork, and nothing could give them the new offsets.
-pub(super) fn check_other_tasks(tracees: &Tracees, devices: &Devices) -> Result<(), DumpError> {
-    for task in tracees.iter().filter(|task| !task.has_kfd_process) {
+/// Refuses mappings of GPU devices in tasks without an open `/dev/kfd` of their own. Children keep a parent's
+/// render-node mappings over fork, and nothing could give them the new offsets. And CRIU shows no file of a
+/// process that has closed all of them: its GPU state would be left out of the images in silence.
+pub(super) fn check_all_tasks(tracees: &Tracees, devices: &Devices) -> Result<(), DumpError> {
+    for task in tracees.iter() {
         let pid = task.pid.as_raw_nonzero().get();
-        if let Some(vma) = device_vmas(pid, devices)?.first() {
+        let vmas = device_vmas(pid, devices)?;
+        let Some(vma) = vmas.first() else { continue };
+        let own = tracees
+            .own_kfd_fd(task)
+            .map_err(system(format!("the open files of process {pid}")))?;
+        if own.is_none() {
             let file = match vma.device {
                 Device::Kfd => "/dev/kfd".to_owned(),
                 Device::Render(minor) => minor.to_string(),
             };
-            let reason = "the process has no KFD context of its own (inherited over fork)";
+            let reason = if task.has_kfd_process {
+                "the process has closed its own /dev/kfd, through which alone its GPU state can be reached"
+            } else {
+                "the process has no KFD context of its own (inherited over fork)"
+            };
             let (start, end) = (vma.start, vma.end);
             return Err(DumpError::Mapping {
                 pid,

@@ -20,6 +20,7 @@ use crate::tracee::{Tracee, Tracees, restores_shared_file};
 pub struct DumpSession {
     config: Config,
     devices: Option<Devices>,
+    /// The tasks, once all of them were looked at.
     tracees: Option<Tracees>,
     processes: Vec<PausedProcess>,
 }
@@ -35,16 +36,18 @@ impl DumpSession {
         }
     }
 
-    /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)?
-    pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> bool {
-        let ours = self
-            .devices()
-            .classify(DeviceNumber::from_raw(rdev))
-            .is_some();
-        if ours {
-            host.claim_inventory();
+    /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)? CRIU does not say
+    /// whose mapping it is, so the first one has the mappings of all tasks looked at.
+    pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> Outcome<(), DumpError> {
+        let device = self.devices().classify(DeviceNumber::from_raw(rdev));
+        if device.is_none() {
+            return Outcome::NotMine;
         }
-        ours
+        host.claim_inventory();
+        match self.look_at_tasks() {
+            Ok(()) => Outcome::Done(()),
+            Err(error) => Outcome::Failed(error),
+        }
     }
 
     /// Dumps an open file if it is a GPU's (`DUMP_EXT_FILE`). `id` is CRIU's id of the file.
@@ -92,6 +95,18 @@ impl DumpSession {
         self.devices.get_or_insert_with(Devices::read)
     }
 
+    /// Collects the tasks of the dump, once: they stay stopped until its end.
+    fn look_at_tasks(&mut self) -> Result<(), DumpError> {
+        if self.tracees.is_none() {
+            let devices = self.devices.get_or_insert_with(Devices::read);
+            let tracees =
+                Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?;
+            mappings::check_all_tasks(&tracees, devices)?;
+            self.tracees = Some(tracees);
+        }
+        Ok(())
+    }
+
     fn dump_device(
         &mut self,
         host: &dyn Host,
@@ -99,14 +114,11 @@ impl DumpSession {
         id: FileId,
         device: Device,
     ) -> Result<Shown, DumpError> {
+        self.look_at_tasks()?;
         let devices = self.devices.get_or_insert_with(Devices::read);
-        let tracees = match self.tracees.take() {
-            Some(tracees) => tracees,
-            None => {
-                Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?
-            }
+        let Some(tracees) = &self.tracees else {
+            return no_owner(host, &[], device, id);
         };
-        let tracees = self.tracees.insert(tracees);
         let holders = tracees
             .holders(file, device)
             .map_err(system(format!("who holds file {id}")))?;
@@ -144,9 +156,6 @@ impl DumpSession {
                 let place = self.processes.len() - 1;
                 let process = &mut self.processes[place];
                 process.checkpoint(host, owner, devices)?;
-                if place == 0 {
-                    mappings::check_other_tasks(tracees, devices)?;
-                }
                 process.vmas = mappings::of_process(process, devices)?;
                 place
             }
