@@ -24,6 +24,7 @@ mod error;
 mod host;
 mod outcome;
 mod restore;
+mod threads;
 mod tracee;
 
 pub use config::Config;

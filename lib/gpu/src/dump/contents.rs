@@ -13,6 +13,7 @@ use crate::device::Devices;
 use crate::error::DumpError;
 use crate::host::Host;
 use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
+use crate::threads;
 
 /// Saves the contents of a paused process: one pages file and one index for each of its GPUs, also for
 /// those without a BO. The dma-bufs are closed afterwards, whatever happens.
@@ -66,7 +67,10 @@ pub(super) fn save(
         });
     }
     let saved_gpus: Vec<_> = transfers.iter().map(|transfer| transfer.gpu).collect();
-    let reports = pipeline::save(transfers, &bulk::options(host, config, true))?;
+    let before = threads::count(host);
+    let saved = pipeline::save(transfers, &bulk::options(host, config, true));
+    threads::wait_until(host, before);
+    let reports = saved?;
     let done: Vec<_> = saved_gpus.into_iter().zip(reports).collect();
     drop(engines);
     for (pages, (file, name)) in layout.files.iter().zip(files) {

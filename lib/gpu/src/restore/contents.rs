@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::error::RestoreError;
 use crate::host::{Host, log_at};
 use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
+use crate::threads;
 
 /// Fills all BOs of the task. `ours` says that our plugin wrote the images: then each pages file has an
 /// index, and every block is checked before the restore counts as good.
@@ -56,10 +57,10 @@ pub(super) fn fill(
         .map(|pages| Source::open(host, (id, ours), pages));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let contents = sources.iter().any(|source| !source.pages.parts.is_empty());
-    let threads = contents && config.readers > 0 && tids::reserve(host);
-    let result = load(host, config, threads, &sources, gpus, dmabufs);
-    if threads {
-        tids::wait_until_alone(host);
+    let helpers = contents && config.readers > 0 && tids::reserve(host);
+    let result = load(host, config, helpers, &sources, gpus, dmabufs);
+    if helpers {
+        threads::wait_until(host, Some(1));
     }
     result
 }
