@@ -180,7 +180,7 @@ impl Tracees {
 }
 
 /// The inode number of the initial pid namespace is fixed (`PROC_PID_INIT_INO` of `linux/proc_ns.h`).
-fn in_initial_pid_namespace() -> bool {
+pub(crate) fn in_initial_pid_namespace() -> bool {
     const INITIAL: u64 = 0xEFFF_FFFC;
     fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL)
 }

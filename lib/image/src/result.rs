@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -129,6 +129,25 @@ impl RestoreResult {
             let _ = unlinkat(dir, TEMPORARY, AtFlags::empty());
         }
         written
+    }
+
+    /// Removes [`names::RESULT`] from a directory, so that no earlier restore speaks for a later one. On success
+    /// there is none, also on a file system that is read-only and never had one.
+    ///
+    /// # Errors
+    /// A file that stays.
+    pub fn remove(dir: impl AsFd) -> Result<(), ImageError> {
+        let dir = dir.as_fd();
+        let name = names::RESULT;
+        let error = match unlinkat(dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(error) => error,
+        };
+        // A read-only file system refuses before it looks.
+        match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(()),
+            Ok(_) | Err(_) => Err(ImageError::io(name, "remove")(error.into())),
+        }
     }
 
     /// Reads [`names::RESULT`] from a directory; `None` when there is none.
@@ -268,6 +287,20 @@ mod tests {
             })
             .is_success()
         );
+    }
+
+    #[test]
+    fn an_old_result_is_removed() {
+        let temporary = TempDir::new().expect("directory");
+        let dir = File::open(temporary.path()).expect("directory");
+        RestoreResult::default().write(&dir).expect("written");
+        RestoreResult::remove(&dir).expect("removed");
+        RestoreResult::remove(&dir).expect("none");
+        assert_eq!(RestoreResult::read(&dir).expect("none"), None);
+        fs::create_dir(temporary.path().join(names::RESULT)).expect("in the way");
+        RestoreResult::remove(&dir).expect_err("stays");
+        // No file can be removed here, and none of that name is there.
+        RestoreResult::remove(File::open("/proc/self").expect("proc")).expect("none");
     }
 
     #[test]

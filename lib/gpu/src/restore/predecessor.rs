@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rocferry_kfd::Sysfs;
 
 use crate::host::{Host, log_at};
+use crate::tracee::in_initial_pid_namespace;
 
 /// Longer than any teardown that makes sense; a restore that starts anyway still gets the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,6 +20,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until KFD lists no process that has ended, or patience runs out (then the log says so).
 pub(super) fn wait_for_dying_processes(host: &dyn Host) {
+    // KFD lists pids of the initial namespace: in another one they are not to be found, dead or alive.
+    if !in_initial_pid_namespace() {
+        return;
+    }
     let begun = Instant::now();
     loop {
         let dying: Vec<u32> = Sysfs::default()

@@ -42,14 +42,25 @@ impl Results {
 
     /// Writes the file, replacing an earlier one as a whole.
     pub(super) fn write(&self, work_dir: Option<&Path>) -> Result<(), RestoreError> {
-        let open = |dir: &Path| fs::File::open(dir);
-        let dir = work_dir.map_or_else(|| Err(std::io::ErrorKind::NotFound.into()), open);
-        let dir = dir.map_err(|source| RestoreError::System {
-            what: "CRIU's work directory".to_owned(),
-            source,
-        })?;
-        Ok(self.0.write(dir)?)
+        Ok(self.0.write(open(work_dir)?)?)
     }
+
+    /// Makes sure that there is no file, neither of an earlier restore nor of fewer tasks.
+    pub(super) fn remove(work_dir: Option<&Path>) -> Result<(), RestoreError> {
+        match open(work_dir) {
+            Ok(dir) => Ok(RestoreResult::remove(dir)?),
+            // Nobody else finds a file in a directory that is gone.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+fn open(work_dir: Option<&Path>) -> Result<fs::File, RestoreError> {
+    let dir = work_dir.map_or_else(|| Err(std::io::ErrorKind::NotFound.into()), fs::File::open);
+    dir.map_err(|source| RestoreError::System {
+        what: "CRIU's work directory".to_owned(),
+        source,
+    })
 }
 
 /// Pid of a process in its innermost pid namespace.

@@ -103,6 +103,10 @@ impl<B: TaskBoard> RestoreSession<B> {
     /// Called in CRIU before it forks.
     pub fn begin(host: &dyn Host, config: Config, board: B) -> Self {
         let work_dir = std::env::current_dir().ok();
+        // A restore that ends before it has a result must not be taken for the one before it.
+        if let Err(error) = Results::remove(work_dir.as_deref()) {
+            log_at!(host, Warn, "{}", crate::error::chain(&error));
+        }
         let criu_view = if may_hold_gpu_state(host.images()) {
             predecessor::wait_for_dying_processes(host);
             System::read(Path::new(SYSFS_ROOT)).ok()
@@ -175,7 +179,7 @@ impl<B: TaskBoard> RestoreSession<B> {
             TaskStage::Begun | TaskStage::Records => Err(RestoreError::Earlier { pid: ns_pid }),
         };
         self.results.add(ns_pid, stage, Some(answer.as_ref()));
-        let written = self.results.write(self.work_dir.as_deref());
+        let written = self.write_results(host);
         let failed = answer.err().or(written.err());
         let Some(error) = failed else {
             log_at!(
@@ -217,10 +221,26 @@ impl<B: TaskBoard> RestoreSession<B> {
             }
         }
         if !unfinished.is_empty()
-            && let Err(error) = self.results.write(self.work_dir.as_deref())
+            && let Err(error) = self.write_results(host)
         {
             log_at!(host, Error, "{}", crate::error::chain(&error));
         }
+    }
+
+    /// Writes the result file. Where it cannot be written (images that are mounted read-only), the restore is
+    /// as good without it, and whoever relies on it finds none; but none may be left that tells otherwise.
+    fn write_results(&self, host: &dyn Host) -> Result<(), RestoreError> {
+        let work_dir = self.work_dir.as_deref();
+        self.results.write(work_dir).or_else(|error| {
+            let error = Results::remove(work_dir).err().map_or(Ok(error), Err)?;
+            log_at!(
+                host,
+                Warn,
+                "No result file: {}",
+                crate::error::chain(&error)
+            );
+            Ok(())
+        })
     }
 
     fn open_file(&mut self, host: &dyn Host, id: FileId) -> Result<Option<OwnedFd>, RestoreError> {
@@ -229,6 +249,11 @@ impl<B: TaskBoard> RestoreSession<B> {
         let Some(record) = record else {
             return self.open_unrecorded(host, id);
         };
+        let pid = own_pid();
+        if record.task != pid {
+            let image_pid = record.task;
+            return Err(RestoreError::WrongProcess { id, image_pid, pid });
+        }
         let flags = OFlags::from_bits_retain(record.status_flags);
         let file = match record.kind {
             FileKind::Kfd => {
