@@ -167,6 +167,20 @@ impl Criu {
         Ok((ended, pid))
     }
 
+    /// A CRIU command on a folder of images, with the plugin, to be started by the caller.
+    pub(crate) fn background(&self, words: &[&str], images: &Path) -> Command {
+        let mut command = Command::new("criu");
+        command
+            .args(words)
+            .arg("-D")
+            .arg(images)
+            .arg("-L")
+            .arg(&self.libdir)
+            .args(["-v4", "-o", "background.log"])
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
     /// Any CRIU command on a folder of images, with the plugin and a debug log.
     pub(crate) fn command(&self, images: &Path, log: &str, words: &[&str]) -> Result<Ended> {
         // The log lies in CRIU's work directory: the last -W wins over the images.

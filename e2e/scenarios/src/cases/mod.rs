@@ -1,6 +1,7 @@
 //! The cases, by theme.
 
 pub(crate) mod bench;
+mod breaker;
 mod clocks;
 mod compat;
 mod damage;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Case> {
         streaming::CASES,
         rocminfo::CASES,
         failures::CASES,
+        breaker::CASES,
         damage::CASES,
         refusals::CASES,
         defects::CASES,
