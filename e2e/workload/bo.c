@@ -286,8 +286,8 @@ int bo_setup_data(struct wl *w)
 		struct copier *c = NULL;
 		int r = 0;
 
-		for (unsigned int s = 0; !r && s < w->o.nspecs; s++) {
-			struct bo_spec *spec = &w->o.specs[s];
+		for (unsigned int s = 0; !r && s < w->o.bos.n; s++) {
+			struct bo_spec *spec = &w->o.bos.specs[s];
 
 			if (spec->gpu >= 0 && (unsigned int)spec->gpu != i)
 				continue;
