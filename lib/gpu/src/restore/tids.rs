@@ -13,6 +13,11 @@ use crate::host::{Host, log_at};
 /// Handler that sets the cursor of the caller's pid namespace, relative to a /proc.
 const CURSOR: &str = "sys/kernel/ns_last_pid";
 
+/// Limit of pids in the caller's pid namespace, relative to a /proc.
+const LIMIT: &str = "sys/kernel/pid_max";
+/// More ids than the helper threads of a restore take.
+const ROOM: i64 = 4096;
+
 /// May this task start threads? Moves the cursor first; without it the copying is done by one thread.
 pub(super) fn reserve(host: &dyn Host) -> bool {
     match move_cursor(host) {
@@ -36,6 +41,11 @@ fn move_cursor(host: &dyn Host) -> io::Result<i64> {
     let proc = host
         .criu_proc()
         .ok_or_else(|| io::Error::other("CRIU's /proc is not open"))?;
+    let limit = openat(proc, LIMIT, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let limit: i64 = io::read_to_string(std::fs::File::from(limit))?
+        .trim()
+        .parse()
+        .map_err(io::Error::other)?;
     let file = openat(proc, CURSOR, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut file = std::fs::File::from(file);
     // A pid namespace in which every id was chosen, as CRIU makes one, says -1.
@@ -43,8 +53,37 @@ fn move_cursor(host: &dyn Host) -> io::Result<i64> {
         .trim()
         .parse()
         .map_err(io::Error::other)?;
-    let above = i64::from(highest).max(now);
+    let above = place(i64::from(highest), now, limit)
+        .ok_or_else(|| io::Error::other("no thread ids are free above those of the images"))?;
     io::Seek::rewind(&mut file)?;
     file.write_all(above.to_string().as_bytes())?;
     Ok(above)
+}
+
+/// Where the cursor goes: above every id of the images, `highest`, and not back if that can be helped. At the
+/// limit the kernel begins again with the low ids, which may be those that are still to be restored.
+fn place(highest: i64, now: i64, limit: i64) -> Option<i64> {
+    let last = limit - ROOM;
+    let place = if now > last {
+        highest
+    } else {
+        highest.max(now)
+    };
+    (place <= last).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn the_cursor_leaves_room_below_the_limit() {
+        assert_eq!(place(30, 200, 32768), Some(200));
+        assert_eq!(place(300, -1, 32768), Some(300));
+        // Ids that are in use are passed over, so going back takes none away.
+        assert_eq!(place(300, 32760, 32768), Some(300));
+        assert_eq!(place(32760, 200, 32768), None);
+        assert_eq!(place(32760, 32767, 32768), None);
+        assert_eq!(place(1, 1, 301), None);
+    }
 }
