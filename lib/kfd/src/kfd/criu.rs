@@ -80,6 +80,10 @@ impl Kfd {
         const OP: &str = "CRIU_OP CHECKPOINT";
         let mut devices = zeroed::<DeviceBucket>(OP, u64::from(counts.devices))?;
         let mut buckets = zeroed::<BoBucket>(OP, u64::from(counts.bos))?;
+        // A bucket that the kernel leaves alone must not pass for descriptor 0, which is the caller's.
+        for bucket in &mut buckets {
+            bucket.dmabuf_fd = abi::NO_FD;
+        }
         let mut priv_data = zeroed::<u8>(OP, counts.priv_data_size)?;
         let mut args = CriuArgs {
             devices: address_mut(&mut devices),
