@@ -94,18 +94,21 @@ fn thirty_threads(lab: &mut Lab) -> Result<()> {
     workload.finish()
 }
 
-/// Two GPU processes in one pid namespace: whoever takes a thread id of the other fails some restores.
+/// Two GPU processes in one pid namespace. The child makes its threads while its parent still copies, with
+/// helper threads that get the lowest free ids unless they are told not to: those of the child's threads. In
+/// the first restores the copies are slow and the helpers as many as the ids, so that they would meet for
+/// sure. (The other way round they never meet: the root of a tree waits for the files of all others.)
 fn fifty_restores(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;
     let args = [
         "--child",
         "gpu",
         "--threads",
-        "6",
+        "12",
         "--bo",
+        "vram:64K:48",
+        "--child-bo",
         "vram:64K",
-        "--bo",
-        "gtt:16K",
     ];
     let mut workload = lab.workload_under(PID_NAMESPACE, &args)?;
     let mut dump = lab.dump(&workload)?;
@@ -113,9 +116,21 @@ fn fifty_restores(lab: &mut Lab) -> Result<()> {
         lab.restore(&mut workload, &dump)?;
         dump = lab.dump(&workload)?;
     }
+    let usual = lab.criu.clone();
+    // 24 slots, and a reader for each.
+    let many = usual.with_env("KFD_MAX_BUFFER_SIZE", "1536K");
+    let many = many.with_env("ROCFERRY_READERS", "24");
     for nth in 1..=50 {
-        lab.restore(&mut workload, &dump)
+        let slow = nth <= 3;
+        lab.criu = if slow { many.clone() } else { usual.clone() };
+        lab.sim
+            .set("delay_us_per_mib", if slow { "400000" } else { "0" })?;
+        let restored = lab
+            .restore(&mut workload, &dump)
             .with_context(|| format!("restore {nth}"))?;
+        lab.sim.set("delay_us_per_mib", "0")?;
+        let helped = restored.log.matches("Helper threads take ids").count();
+        ensure!(helped == 2, "{helped} of two tasks had helper threads");
         if nth % 10 == 0 {
             workload
                 .prove()
