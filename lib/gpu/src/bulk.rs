@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rocferry_image::{Block, BoBlocks, Digest, FRAME_HEADER, GpuPages, ImageError, close_checked};
+use rocferry_image::{
+    Block, BoBlocks, Digest, FRAME_HEADER, GpuPages, ImageError, PagePart, close_checked,
+};
 use rocferry_kfd::RenderNode;
 use rocferry_topology::{RenderMinor, UserGpuId};
 use rustix::fs::FileType;
@@ -12,7 +14,7 @@ use rustix::fs::FileType;
 use crate::config::Config;
 use crate::host::{Host, LogLevel, log_at};
 use crate::pipeline::{
-    self, BLOCK, BlockDigest, Budget, FdFile, FileEngine, Options, PipelineError, Report,
+    self, BLOCK, BlockDigest, BoSpec, Budget, FdFile, FileEngine, Options, PipelineError, Report,
     SdmaEngine, Stage, StreamFile,
 };
 
@@ -168,4 +170,26 @@ pub(crate) fn index_of_image(
     Ok(pipeline::BlockIndex {
         bos: bos.collect::<Result<_, _>>()?,
     })
+}
+
+/// Where in the file each BO's contents go.
+pub(crate) fn bo_specs<'a>(
+    pages: &GpuPages,
+    dmabufs: &'a [Option<OwnedFd>],
+) -> Result<Vec<BoSpec<'a>>, PipelineError> {
+    let spec = |part: &PagePart| {
+        let dmabuf = dmabufs.get(part.bo).and_then(Option::as_ref);
+        let dmabuf = dmabuf.ok_or(PipelineError::BadRequest {
+            gpu: pages.gpu,
+            bo: part.bo,
+            what: "the kernel gave no dma-buf for it",
+        })?;
+        let file_offset = FRAME_HEADER + part.offset;
+        Ok(BoSpec {
+            dmabuf: dmabuf.as_fd(),
+            size: part.size,
+            file_offset,
+        })
+    };
+    pages.parts.iter().map(spec).collect()
 }

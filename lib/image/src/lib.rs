@@ -35,7 +35,7 @@ mod task_record;
 mod walk;
 mod wire;
 
-pub use bo::{BoEntry, BoFlags, PAGE_SIZE};
+pub use bo::{BoEntry, PAGE_SIZE};
 pub use dir::{FdDir, ImageDir};
 pub use dmabuf::DmabufImage;
 pub use error::{FormatError, ImageError};
@@ -51,4 +51,5 @@ pub use pages::{GpuPages, PagePart, PagesLayout, check_drm_pages, check_pages};
 pub use pstree::highest_tid;
 pub use render::{DrmBo, DrmMapping, RenderImage};
 pub use result::{RESULT_VERSION, RestoreResult, Resume, TaskResult};
+pub use rocferry_topology::BoFlags;
 pub use task_record::{DeviceVma, TaskDevice, TaskRecord, VmaKind};

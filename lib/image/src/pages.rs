@@ -52,7 +52,7 @@ impl PagesLayout {
         for (index, bo) in bos
             .iter()
             .enumerate()
-            .filter(|(_, bo)| bo.flags.has_pages())
+            .filter(|(_, bo)| bo.flags.has_contents())
         {
             if let Some(file) = files.iter_mut().find(|file| file.gpu == bo.gpu) {
                 file.parts.push(PagePart {

@@ -3,7 +3,6 @@
 pub mod abi;
 mod bo;
 mod criu;
-mod flags;
 mod query;
 mod restore;
 
@@ -15,9 +14,9 @@ use rustix::fs::{Mode, OFlags};
 pub use bo::{CheckpointedBo, CheckpointedDevice, Offset};
 pub(crate) use criu::zeroed;
 pub use criu::{Checkpoint, Counts};
-pub use flags::BoFlags;
 pub use query::DmabufInfo;
 pub use restore::{RestoreBo, RestoreDevice, RestoredBo};
+pub use rocferry_topology::BoFlags;
 
 use crate::device::DeviceNumber;
 use crate::{FoundDevice, KfdError};

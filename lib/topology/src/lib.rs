@@ -9,6 +9,7 @@
 //! [`ActualGpuId`] that the kernel gives the device on the machine at hand.
 #![forbid(unsafe_code)]
 
+mod bo_flags;
 mod buffer;
 mod checks;
 mod device;
@@ -22,6 +23,7 @@ mod properties;
 mod sysfs;
 mod system;
 
+pub use bo_flags::BoFlags;
 pub use buffer::{MAX_BUFFER_SIZE_ENV, parse_max_buffer_size};
 pub use checks::{Checks, Switch};
 pub use device::{Difference, Rule, compare_gpus};

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rocferry_image::{FRAME_HEADER, FileId, GpuPages, ImageError, KfdImage, names, write_image};
+use rocferry_image::{FileId, ImageError, KfdImage, names, write_image};
 
 use super::process::PausedProcess;
 use crate::bulk::{self, PagesFile};
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::device::Devices;
 use crate::error::DumpError;
 use crate::host::Host;
-use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
+use crate::pipeline::{self, GpuTransfer};
 use crate::threads;
 
 /// Saves the contents of a paused process: one pages file and one index for each of its GPUs, also for
@@ -57,7 +57,7 @@ pub(super) fn save(
         let Some((pages, (file, _))) = found else {
             continue;
         };
-        let bos = specs(pages, &dmabufs)?;
+        let bos = bulk::bo_specs(pages, &dmabufs)?;
         transfers.push(GpuTransfer {
             gpu: *gpu,
             engine,
@@ -98,26 +98,4 @@ fn create(host: &dyn Host, name: &str, total: u64) -> Result<PagesFile, ImageErr
     file.write_all(&total.to_le_bytes())
         .map_err(ImageError::io(name, "write"))?;
     PagesFile::new(file.into(), name).map_err(ImageError::io(name, "stat"))
-}
-
-/// Where in the file each BO's contents go.
-fn specs<'a>(
-    pages: &GpuPages,
-    dmabufs: &'a [Option<OwnedFd>],
-) -> Result<Vec<BoSpec<'a>>, PipelineError> {
-    let spec = |part: &rocferry_image::PagePart| {
-        let dmabuf = dmabufs.get(part.bo).and_then(Option::as_ref);
-        let dmabuf = dmabuf.ok_or(PipelineError::BadRequest {
-            gpu: pages.gpu,
-            bo: part.bo,
-            what: "the kernel gave no dma-buf for it",
-        })?;
-        let file_offset = FRAME_HEADER + part.offset;
-        Ok(BoSpec {
-            dmabuf: dmabuf.as_fd(),
-            size: part.size,
-            file_offset,
-        })
-    };
-    pages.parts.iter().map(spec).collect()
 }

@@ -3,8 +3,8 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rocferry_image::{
-    BoEntry, BoFlags, FileId, FileKind, FileRecord, KfdImage, RenderImage, TaskDevice, TaskRecord,
-    names, write_image,
+    BoEntry, FileId, FileKind, FileRecord, KfdImage, RenderImage, TaskDevice, TaskRecord, names,
+    write_image,
 };
 use rocferry_kfd::Sysfs;
 use rocferry_topology::{RenderMinor, System, UserGpuId};
@@ -34,7 +34,7 @@ pub(super) fn kfd_image(process: &PausedProcess, devices: &Devices) -> Result<Kf
         addr: bo.addr,
         size: bo.size,
         offset: bo.offset,
-        flags: BoFlags::from_bits_retain(bo.flags.bits()),
+        flags: bo.flags,
         gpu: bo.gpu,
         handle: None,
     });

@@ -55,7 +55,7 @@ pub(super) fn of_process(
                     Offset::Doorbell(actual) | Offset::Mmio(actual) => {
                         let bo = bos
                             .iter()
-                            .position(|bo| bo.offset == vma.pgoff && !bo.flags.has_dmabuf());
+                            .position(|bo| bo.offset == vma.pgoff && !bo.flags.has_contents());
                         (VmaKind::Kfd, process.user_id(actual), bo)
                     }
                 },
@@ -67,7 +67,7 @@ pub(super) fn of_process(
                         let reason = "the process has no KFD memory on that GPU";
                         return Err(refuse(minor.to_string(), reason));
                     };
-                    let on_gpu = |bo: &CheckpointedBo| bo.gpu == gpu && bo.flags.has_dmabuf();
+                    let on_gpu = |bo: &CheckpointedBo| bo.gpu == gpu && bo.flags.has_contents();
                     let bo = bos.iter().position(|bo| {
                         on_gpu(bo) && bo.offset == vma.pgoff && vma.end - vma.start <= bo.size
                     });

@@ -3,11 +3,10 @@
 //! From a folder all GPUs are filled side by side, by several threads. CRIU's image streamer delivers one
 //! file after the other: there each GPU's index and contents are read to their end before the next is opened.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rocferry_image::{
-    BlockIndex, FRAME_HEADER, FileId, GpuPages, ImageError, KfdImage, check_pages, names,
-    read_image,
+    BlockIndex, FileId, GpuPages, ImageError, KfdImage, check_pages, names, read_image,
 };
 
 use super::gpus::TaskGpu;
@@ -16,7 +15,7 @@ use crate::bulk::{self, PagesFile};
 use crate::config::Config;
 use crate::error::RestoreError;
 use crate::host::{Host, log_at};
-use crate::pipeline::{self, BoSpec, GpuTransfer, PipelineError};
+use crate::pipeline::{self, GpuTransfer};
 use crate::threads;
 
 /// Fills all BOs of the task. `ours` says that our plugin wrote the images: then each pages file has an
@@ -123,25 +122,7 @@ fn load(
     let mut transfers = Vec::with_capacity(open.len());
     for (source, engine) in &mut open {
         let pages = source.pages;
-        let spec = |part: &rocferry_image::PagePart| {
-            let dmabuf = dmabufs.get(part.bo).and_then(Option::as_ref);
-            let dmabuf = dmabuf.ok_or(PipelineError::BadRequest {
-                gpu: pages.gpu,
-                bo: part.bo,
-                what: "the kernel gave no dma-buf for it",
-            })?;
-            let file_offset = FRAME_HEADER + part.offset;
-            Ok(BoSpec {
-                dmabuf: dmabuf.as_fd(),
-                size: part.size,
-                file_offset,
-            })
-        };
-        let bos = pages
-            .parts
-            .iter()
-            .map(spec)
-            .collect::<Result<_, PipelineError>>()?;
+        let bos = bulk::bo_specs(pages, dmabufs)?;
         transfers.push(GpuTransfer {
             gpu: pages.gpu,
             engine,

@@ -215,7 +215,7 @@ impl RestoredTask {
 impl PlacedBo {
     /// Mapped through the render node (VRAM, GTT) and not through `/dev/kfd`.
     fn in_render_space(&self) -> bool {
-        self.flags.has_dmabuf()
+        self.flags.has_contents()
     }
 }
 
@@ -227,7 +227,7 @@ fn wait_for_memory(kfd: &Kfd, image: &KfdImage, gpus: &[TaskGpu]) -> Result<(), 
         let needed: u64 = image
             .bos
             .iter()
-            .filter(|bo| bo.gpu == gpu.user && bo.flags.contains(rocferry_image::BoFlags::VRAM))
+            .filter(|bo| bo.gpu == gpu.user && bo.flags.contains(BoFlags::VRAM))
             .map(|bo| bo.size)
             .sum();
         loop {
@@ -285,7 +285,7 @@ fn restore_records(
             size: bo.size,
             offset: bo.offset,
             gpu: bo.gpu,
-            flags: BoFlags::from_bits_retain(bo.flags.bits()),
+            flags: bo.flags,
         })
         .collect();
     kfd.restore(&devices, &bos, &image.priv_data, image.num_objects)
@@ -306,7 +306,7 @@ fn place(
     for (bo, answer) in image.bos.iter().zip(restored) {
         let entry = PlacedBo {
             gpu: bo.gpu,
-            flags: BoFlags::from_bits_retain(bo.flags.bits()),
+            flags: bo.flags,
             size: bo.size,
             old: bo.offset,
             new: answer.restored_offset,
