@@ -8,6 +8,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use super::failures::{self, MACHINE, PROCESS_INFO, fails_by, script_that, start};
+use super::restore_failures;
 use super::round_trip::{self, OTHER, SMALL};
 use super::{damage, layouts, subset, tree};
 use crate::case::{Case, Lab, On};
@@ -32,7 +33,7 @@ pub(crate) const CASES: &[Case] = &[
     case("defects/f02_each_gpu_has_its_own_offsets", f02),
     case(
         "defects/f03_a_failed_restore_is_seen",
-        failures::restore_resume,
+        restore_failures::restore_resume,
     ),
     case("defects/f05_queues_go_on_after_a_failed_dump", f05),
     case("defects/f06_process_info_fails", f06),
@@ -55,7 +56,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "defects/f21_render_node_gone_at_restore",
-        failures::restore_render_node_gone,
+        restore_failures::restore_render_node_gone,
     ),
     case("defects/f22_two_kfd_files", |lab| {
         layouts::layout(lab, &["--fds", "two-kfd"])
@@ -68,7 +69,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         "defects/f28_resume_error_names_the_process",
-        failures::restore_resume,
+        restore_failures::restore_resume,
     ),
     case("defects/f30_any_buffer_size", |lab| {
         round_trip::buffer_size(lab, "5000", None)

@@ -1,4 +1,4 @@
-//! Dumps and restores that fail at one step after another.
+//! Dumps that fail at one step after another.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,12 @@ use crate::proc;
 use crate::standing::Calls;
 use crate::workload::Workload;
 
-const fn case(name: &'static str, on: On, limit_s: u32, run: fn(&mut Lab) -> Result<()>) -> Case {
+pub(super) const fn case(
+    name: &'static str,
+    on: On,
+    limit_s: u32,
+    run: fn(&mut Lab) -> Result<()>,
+) -> Case {
     Case {
         name,
         on,
@@ -64,37 +69,6 @@ pub(crate) const CASES: &[Case] = &[
         60,
         dump_criu_timeout,
     ),
-    case(
-        "failures/restore_kernel_calls",
-        On::All,
-        120,
-        restore_kernel_calls,
-    ),
-    case("failures/restore_resume", On::All, 90, restore_resume),
-    case(
-        "failures/restore_copy_engine",
-        On::Newest,
-        240,
-        restore_copy_engine,
-    ),
-    case(
-        "failures/restore_render_node_gone",
-        On::Newest,
-        60,
-        restore_render_node_gone,
-    ),
-    case(
-        "failures/restore_vram_too_small",
-        On::Newest,
-        90,
-        restore_vram_too_small,
-    ),
-    case(
-        "failures/restore_predecessor_dying",
-        On::Newest,
-        90,
-        restore_predecessor_dying,
-    ),
 ];
 
 /// Two GPUs, little to copy, no reports slower than the tests.
@@ -108,7 +82,7 @@ pub(super) struct Fault {
     pub(super) words: &'static [&'static str],
 }
 
-const fn fault(arm: &'static str, words: &'static [&'static str]) -> Fault {
+pub(super) const fn fault(arm: &'static str, words: &'static [&'static str]) -> Fault {
     Fault { arm, words }
 }
 
@@ -130,7 +104,7 @@ const CHECKPOINT: Fault = fault(
 );
 
 /// Everything between the open of the render node and the end of a copy.
-const COPY_FAULTS: &[Fault] = &[
+pub(super) const COPY_FAULTS: &[Fault] = &[
     fault(
         "drm.info 1 EIO",
         &["copy engine of GPU 0x", "Input/output error"],
@@ -411,141 +385,6 @@ fn dump_criu_timeout(lab: &mut Lab) -> Result<()> {
     workload.finish()
 }
 
-fn restore_kernel_calls(lab: &mut Lab) -> Result<()> {
-    let mut workload = start(lab)?;
-    let dump = lab.dump(&workload)?;
-    let faults = [
-        fault(
-            "kfd.criu_op.restore 1 EINVAL",
-            &[
-                "while restoring process",
-                "CRIU_OP RESTORE failed",
-                "Invalid argument",
-            ],
-        ),
-        fault(
-            "kfd.criu_op.restore 1 EOPNOTSUPP",
-            &["CRIU_OP RESTORE failed", "Operation not supported"],
-        ),
-        fault(
-            "kfd.get_process_apertures_new 1 ENOMEM forever",
-            &["while restoring process", "Cannot allocate memory"],
-        ),
-        fault(
-            "kfd.get_version 1 EFAULT forever",
-            &["while restoring process", "Bad address"],
-        ),
-    ];
-    for Fault { arm, words } in faults {
-        lab.sim.fault(arm)?;
-        lab.failing_restore(&dump.images, workload.pid, &[], words)
-            .context(arm)?;
-        lab.sim.clear_faults()?;
-    }
-    lab.restore(&mut workload, &dump)?;
-    workload.prove()?;
-    workload.finish()
-}
-
-/// CRIU does not look at what this hook says; a task whose queues stay stopped must not go on (F3, F28).
-pub(super) fn restore_resume(lab: &mut Lab) -> Result<()> {
-    let mut workload = start(lab)?;
-    let dump = lab.dump(&workload)?;
-    lab.sim.fault("kfd.criu_op.resume 1 ESRCH")?;
-    let words = [
-        format!("Process {} is killed", workload.pid),
-        "CRIU_OP RESUME failed".to_owned(),
-        "No such process".to_owned(),
-    ];
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
-    lab.failing_restore(&dump.images, workload.pid, &[], &words)?;
-    let result = fs::read_to_string(dump.images.join("rocferry-result.json"))?;
-    ensure!(
-        result.contains("CRIU_OP RESUME failed") && !result.contains("\"ok\""),
-        "the result file does not tell: {result}"
-    );
-    lab.sim.clear_faults()?;
-    lab.restore(&mut workload, &dump)?;
-    workload.prove()?;
-    workload.advances()?;
-    workload.finish()
-}
-
-fn restore_copy_engine(lab: &mut Lab) -> Result<()> {
-    let mut workload = start(lab)?;
-    let dump = lab.dump(&workload)?;
-    for fault in COPY_FAULTS {
-        lab.sim.fault(fault.arm)?;
-        lab.failing_restore(&dump.images, workload.pid, &[], fault.words)
-            .context(fault.arm)?;
-        lab.sim.clear_faults()?;
-    }
-    lab.restore(&mut workload, &dump)?;
-    workload.prove()?;
-    workload.finish()
-}
-
-/// The node cannot be opened: that is what the message says, not that an ioctl failed (F21).
-pub(super) fn restore_render_node_gone(lab: &mut Lab) -> Result<()> {
-    let mut workload = start(lab)?;
-    let dump = lab.dump(&workload)?;
-    lab.sim.reset_counters()?;
-    let node = NodeAway::new(lab)?;
-    let words = [&node.name(), "No such file or directory"];
-    lab.failing_restore(&dump.images, workload.pid, &[], &words)?;
-    ensure!(
-        lab.sim.calls("kfd.criu_op.restore")? == 0,
-        "RESTORE was sent with a file that could not be opened"
-    );
-    drop(node);
-    lab.restore(&mut workload, &dump)?;
-    workload.prove()?;
-    workload.finish()
-}
-
-/// Both numbers are in the message.
-fn restore_vram_too_small(lab: &mut Lab) -> Result<()> {
-    let mut workload = start(lab)?;
-    let dump = lab.dump(&workload)?;
-    lab.sim.set("vram_limit", "1 65536")?;
-    let ended = lab.failing_restore(&dump.images, workload.pid, &[], &["of memory free"])?;
-    let line = ended
-        .log
-        .lines()
-        .find(|line| line.contains("of memory free"));
-    let numbers: Vec<u64> = line
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    ensure!(
-        matches!(numbers[..], [free, needed, ..] if free <= 65536 && needed > (2 * 192) << 10),
-        "the numbers in {line:?} are {numbers:?}"
-    );
-    lab.sim.set("vram_limit", "1 0")?;
-    lab.restore(&mut workload, &dump)?;
-    workload.prove()?;
-    workload.finish()
-}
-
-/// The process that was dumped still holds its SDMA numbers and memory when the restore begins.
-fn restore_predecessor_dying(lab: &mut Lab) -> Result<()> {
-    lab.sim.load(&format!("{MACHINE} teardown_delay_ms=1500"))?;
-    let args = [SMALL, &["--queues", "sdma=2,aql=1"]].concat();
-    let mut workload = lab.workload(&args)?;
-    let dump = lab.dump(&workload)?;
-    let restore = lab.restore(&mut workload, &dump)?;
-    ensure!(
-        restore.took.as_millis() >= 700,
-        "the predecessor was gone at once: {:?}",
-        restore.took
-    );
-    fs::write("/sys/module/amdgpu/parameters/teardown_delay_ms", "0")?;
-    workload.prove()?;
-    workload.advances()?;
-    workload.finish()
-}
-
 /// An action script that fails at one of CRIU's points.
 pub(super) fn script(lab: &Lab, point: &str) -> Result<String> {
     script_that(lab, &format!("[ \"$CRTOOLS_SCRIPT_ACTION\" != {point} ]"))
@@ -560,13 +399,13 @@ pub(super) fn script_that(lab: &Lab, commands: &str) -> Result<String> {
 }
 
 /// A render node that has lost its name, until dropped.
-struct NodeAway {
+pub(super) struct NodeAway {
     path: PathBuf,
 }
 
 impl NodeAway {
     /// Of the last GPU.
-    fn new(lab: &Lab) -> Result<Self> {
+    pub(super) fn new(lab: &Lab) -> Result<Self> {
         let last = lab.sim.counter("gpus")? - 1;
         let minor = lab.sim.counter(&format!("gpu{last}.render_minor"))?;
         let path = PathBuf::from(format!("/dev/dri/renderD{minor}"));
@@ -574,7 +413,7 @@ impl NodeAway {
         Ok(Self { path })
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
@@ -589,7 +428,7 @@ impl Drop for NodeAway {
 struct Disk(PathBuf);
 
 impl Disk {
-    fn new(lab: &mut Lab, kib: u32) -> Result<Self> {
+    pub(super) fn new(lab: &mut Lab, kib: u32) -> Result<Self> {
         let path = lab.folder("disk")?;
         let status = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "disk"])

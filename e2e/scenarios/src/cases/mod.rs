@@ -1,15 +1,16 @@
 //! The cases, by theme.
 
 pub(crate) mod bench;
-mod breaker;
 mod clocks;
 mod compat;
+mod corner_cases;
 mod damage;
 pub(crate) mod defects;
 mod failures;
 mod layouts;
 pub(crate) mod namespaces;
 mod refusals;
+mod restore_failures;
 mod rocminfo;
 mod round_trip;
 mod streaming;
@@ -30,7 +31,8 @@ pub(crate) fn all() -> Vec<Case> {
         streaming::CASES,
         rocminfo::CASES,
         failures::CASES,
-        breaker::CASES,
+        restore_failures::CASES,
+        corner_cases::CASES,
         damage::CASES,
         refusals::CASES,
         defects::CASES,

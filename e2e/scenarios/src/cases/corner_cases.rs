@@ -24,10 +24,18 @@ const fn case(name: &'static str, limit_s: u32, run: fn(&mut Lab) -> Result<()>)
 }
 
 pub(crate) const CASES: &[Case] = &[
-    case("breaker/dump_killed", 120, dump_killed),
-    case("breaker/mapping_without_a_file", 60, mapping_without_a_file),
-    case("breaker/old_result", 60, old_result),
-    case("breaker/result_cannot_be_written", 60, unwritable_result),
+    case("corner_cases/dump_killed", 120, dump_killed),
+    case(
+        "corner_cases/mapping_without_a_file",
+        60,
+        mapping_without_a_file,
+    ),
+    case("corner_cases/old_result", 60, old_result),
+    case(
+        "corner_cases/result_cannot_be_written",
+        60,
+        unwritable_result,
+    ),
 ];
 
 /// CRIU is killed while a copy hangs, and nobody sends UNPAUSE. The next dump ends that pause before its own:
