@@ -2,10 +2,9 @@
 
 use std::error::Error;
 use std::ffi::c_int;
-use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rocferry_gpu::{Host, LogLevel, Outcome};
+use rocferry_gpu::{Host, LogLevel, Outcome, chain};
 
 /// "Not mine": CRIU asks the next plugin (`run_plugins()` stops at any other value).
 pub(crate) const NOT_MINE: c_int = -libc::ENOTSUP;
@@ -13,7 +12,7 @@ pub(crate) const NOT_MINE: c_int = -libc::ENOTSUP;
 pub(crate) const FAILED: c_int = -libc::EIO;
 
 /// Runs a hook: a panic is caught and becomes a failure, a failure is logged with all its causes.
-pub(crate) fn run<E: Error>(
+pub(crate) fn run<E: Error + 'static>(
     hook: &str,
     host: Option<&dyn Host>,
     body: impl FnOnce() -> Outcome<c_int, E>,
@@ -30,18 +29,6 @@ pub(crate) fn run<E: Error>(
         // The panic hook has logged what happened and where.
         Err(_) => FAILED,
     }
-}
-
-/// An error and its sources, outermost first.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        // Writing to a String cannot fail.
-        let _ = write!(text, ": {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::path::Path;
 use rocferry_kfd::{DeviceNumber, Sysfs};
 use rocferry_topology::{ActualGpuId, RenderMinor, SYSFS_ROOT, System};
 
+use crate::host::{Host, log_at};
+
 /// Major number of DRM character devices (`include/drm/drm_file.h`: DRM_MAJOR).
 const DRM_MAJOR: u32 = 226;
 
@@ -33,12 +35,23 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Reads the numbers. A host without KFD has none, which is no error: nothing is ours there.
-    pub(crate) fn read() -> Self {
+    /// Reads the numbers. A host without KFD has none, which is no error: nothing is ours there. A topology
+    /// that cannot be read is one, but other processes must not suffer: it is logged, and no render node is
+    /// recognised.
+    pub(crate) fn read(host: &dyn Host) -> Self {
         let Ok(Some(kfd)) = Sysfs::default().kfd_device() else {
             return Self::default();
         };
-        let system = System::read(Path::new(SYSFS_ROOT)).ok();
+        let system = System::read(Path::new(SYSFS_ROOT))
+            .inspect_err(|error| {
+                log_at!(
+                    host,
+                    Error,
+                    "No render node is recognised: {}",
+                    crate::error::chain(error)
+                );
+            })
+            .ok();
         let gpu_of = system
             .iter()
             .flat_map(System::gpus)

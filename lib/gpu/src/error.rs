@@ -331,9 +331,10 @@ pub enum RestoreError {
 }
 
 /// An error and all its sources on one line, for a place that keeps text.
-pub(crate) fn chain(error: &RestoreError) -> String {
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(inner) = source {
         text.push_str(": ");
         text.push_str(&inner.to_string());

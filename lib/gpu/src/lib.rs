@@ -29,7 +29,7 @@ mod tracee;
 
 pub use config::Config;
 pub use dump::DumpSession;
-pub use error::{DumpError, RestoreError};
+pub use error::{DumpError, RestoreError, chain};
 pub use host::{FdStoreId, Host, LogLevel};
 pub use outcome::Outcome;
 pub use restore::{MappingFile, RestoreSession, TaskBoard, TaskSlot, TaskStage, VmaAnswer};

@@ -45,10 +45,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "f02",
         what: "read positions run on from one GPU's file to the next",
         file: "lib/gpu/src/restore/contents.rs",
-        find: "let file_offset = FRAME_HEADER + part.offset;",
-        replace: "let earlier = sources.iter().take_while(|earlier| earlier.pages.gpu != pages.gpu);
+        find: "let bos = bulk::bo_specs(pages, dmabufs)?;",
+        replace: "let mut bos = bulk::bo_specs(pages, dmabufs)?;
+            let earlier = sources.iter().take_while(|earlier| earlier.pages.gpu != pages.gpu);
             let earlier: u64 = earlier.map(|earlier| earlier.pages.total).sum();
-            let file_offset = FRAME_HEADER + part.offset + earlier;",
+            bos.iter_mut().for_each(|bo| bo.file_offset += earlier);",
         test: Scenario("defects/f02_each_gpu_has_its_own_offsets"),
     },
     Mutant {

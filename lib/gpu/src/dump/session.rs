@@ -39,12 +39,12 @@ impl DumpSession {
     /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)? CRIU does not say
     /// whose mapping it is, so the first one has the mappings of all tasks looked at.
     pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> Outcome<(), DumpError> {
-        let device = self.devices().classify(DeviceNumber::from_raw(rdev));
+        let device = self.devices(host).classify(DeviceNumber::from_raw(rdev));
         if device.is_none() {
             return Outcome::NotMine;
         }
         host.claim_inventory();
-        match self.look_at_tasks() {
+        match self.look_at_tasks(host) {
             Ok(()) => Outcome::Done(()),
             Err(error) => Outcome::Failed(error),
         }
@@ -65,7 +65,7 @@ impl DumpSession {
             Err(errno) => return Outcome::Failed(system(format!("open file {id}"))(errno.into())),
         };
         let device = self
-            .devices()
+            .devices(host)
             .classify(DeviceNumber::from_raw(stat.st_rdev));
         match device {
             Some(device) => {
@@ -74,7 +74,7 @@ impl DumpSession {
                     .map(Shown::saved)
                     .into()
             }
-            None => match gem::foreign_dma_buf(file, id, self.devices()) {
+            None => match gem::foreign_dma_buf(file, id, self.devices(host)) {
                 Ok(()) => Outcome::NotMine,
                 Err(error) => Outcome::Failed(error),
             },
@@ -91,14 +91,14 @@ impl DumpSession {
         }
     }
 
-    fn devices(&mut self) -> &Devices {
-        self.devices.get_or_insert_with(Devices::read)
+    fn devices(&mut self, host: &dyn Host) -> &Devices {
+        self.devices.get_or_insert_with(|| Devices::read(host))
     }
 
     /// Collects the tasks of the dump, once: they stay stopped until its end.
-    fn look_at_tasks(&mut self) -> Result<(), DumpError> {
+    fn look_at_tasks(&mut self, host: &dyn Host) -> Result<(), DumpError> {
         if self.tracees.is_none() {
-            let devices = self.devices.get_or_insert_with(Devices::read);
+            let devices = self.devices.get_or_insert_with(|| Devices::read(host));
             let tracees =
                 Tracees::collect(devices).map_err(system("the tasks under /proc".to_owned()))?;
             mappings::check_all_tasks(&tracees, devices)?;
@@ -114,8 +114,8 @@ impl DumpSession {
         id: FileId,
         device: Device,
     ) -> Result<Shown, DumpError> {
-        self.look_at_tasks()?;
-        let devices = self.devices.get_or_insert_with(Devices::read);
+        self.look_at_tasks(host)?;
+        let devices = self.devices.get_or_insert_with(|| Devices::read(host));
         let Some(tracees) = &self.tracees else {
             return no_owner(host, &[], device, id);
         };
