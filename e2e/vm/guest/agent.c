@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,6 +231,25 @@ static void serve(void)
 	}
 }
 
+/*
+ * CRIU sets hardware breakpoints in the tasks that it restores. The first and the last of them switch the
+ * scheduler's perf hooks, for which the kernel patches its running code; under QEMU's translator another
+ * processor may then meet a breakpoint instruction that is gone already, and the machine dies with "Oops:
+ * int3". One event of ours, held for good, leaves the hooks on.
+ */
+static void keep_perf_hooks_on(void)
+{
+	struct perf_event_attr event = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(event),
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = 1,
+	};
+
+	if (syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0)
+		fprintf(stderr, "agent: no perf event: %s\n", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	struct pollfd p[2 + 2 * MAX_JOBS];
@@ -251,6 +272,7 @@ int main(int argc, char **argv)
 	signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (signals < 0)
 		die("signalfd");
+	keep_perf_hooks_on();
 	send_frame('r', 0, "", 0);
 	for (;;) {
 		struct signalfd_siginfo si;

@@ -308,4 +308,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         replace: "        Some(_) if jobs.len() > 1 => std::process::abort(),\n        Some(error) => Err(error),\n",
         test: Scenario("defects/f38_one_gpu_of_four"),
     },
+    Mutant {
+        name: "tids",
+        what: "helper threads of a restored task take the ids of the application's",
+        file: "lib/gpu/src/restore/tids.rs",
+        find: "file.write_all(above.to_string().as_bytes())?;",
+        replace: "let _ = &file;",
+        test: Scenario("tree/two_processes_restored_50_times"),
+    },
 ];
