@@ -11,7 +11,6 @@
  * Jobs run at the same time. A job ends when its shell ends: what it left in the background goes on,
  * but its output is no longer carried.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
