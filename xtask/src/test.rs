@@ -34,6 +34,10 @@ pub(crate) struct Args {
 /// Exit status of the scenarios after a case that hung: go on in a new machine.
 const HUNG: i32 = 3;
 
+/// What the console of a machine says that met a breakpoint of the kernel's own code patching after its
+/// removal: a fault of QEMU's translator with several processors, which no code of ours can cause.
+const TRANSLATOR_FAULT: &str = "Oops: int3";
+
 /// What has passed and failed so far.
 #[derive(Debug, Default)]
 struct Tally {
@@ -170,6 +174,7 @@ fn scenarios(
 ) -> Result<()> {
     println!("[test] scenarios on {userland}");
     let mut done = BTreeSet::new();
+    let mut repeated = BTreeSet::new();
     loop {
         let session = guest::start(lab, userland, programs)?;
         let mut running = None;
@@ -202,8 +207,15 @@ fn scenarios(
                 let Some(name) = running else {
                     return Err(error);
                 };
+                let console = session.console_tail(40);
+                println!("{console}");
+                if console.contains(TRANSLATOR_FAULT) && repeated.insert(name.clone()) {
+                    println!(
+                        "  {userland}: {name} runs once more: QEMU ran code of the kernel that was being patched"
+                    );
+                    continue;
+                }
                 println!("  {userland}: not ok {name}: the machine died: {error:#}");
-                println!("{}", session.console_tail(40));
                 tally.failed.push(format!("{userland} {name}"));
                 done.insert(name);
             }
