@@ -106,6 +106,8 @@ int extras_open(struct wl *w)
 		if (r)
 			return oops(w, "SMI_EVENTS: %s", strerror(-r));
 	}
+	if (w->o.svm && svm_open(w))
+		return -1;
 	if (w->o.foreign && open_chardev(w) < 0)
 		return -1;
 	return w->o.foreign_fd >= 0 ? foreign_fd(w) : 0;

@@ -85,6 +85,7 @@ void verify_all(struct wl *w)
 	verify_bo_cpu(w);
 	verify_handles(w);
 	verify_bo_gpu(w);
+	svm_proof(w);
 	event_proof(w);
 	threads_proof(w);
 	verify_queues(w);

@@ -81,7 +81,7 @@ struct options {
 	unsigned int fds;
 	bool flags;
 	unsigned int gem;
-	bool dmabuf, smi, foreign;
+	bool dmabuf, smi, svm, foreign;
 	int foreign_fd;			/* -1: none */
 	enum foreign_kind foreign_kind;
 	enum child_mode child;
@@ -126,6 +126,7 @@ struct wl {
 	struct findings *found;
 	pid_t child;
 	int dmabuf_fd;			/* the process's own copies of --dmabuf, --smi ... stay open: numbers not kept */
+	void *svm;			/* --svm, else NULL */
 	uint64_t iterations, started_ns, last_state_ns;
 	unsigned int proofs;
 	bool verifying;
@@ -294,6 +295,11 @@ int fds_take(struct wl *w);
 void fds_proof(struct wl *w);
 int maps_take(struct wl *w);
 void maps_proof(struct wl *w, const char *when);
+
+/* ---- svm.c */
+
+int svm_open(struct wl *w);		/* --svm */
+void svm_proof(struct wl *w);
 
 /* ---- extras.c, child.c */
 

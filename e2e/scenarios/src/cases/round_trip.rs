@@ -56,6 +56,7 @@ pub(crate) const CASES: &[Case] = &[
         On::Newest,
         queues_and_events,
     ),
+    case("round_trip/svm_ranges", On::Newest, svm_ranges),
     case("round_trip/bo_variants", On::Newest, bo_variants),
     case("round_trip/no_bos", On::Newest, no_bos),
     case("round_trip/bo_larger_than_the_ring", On::Newest, large_bo),
@@ -139,6 +140,19 @@ pub(super) fn unlike_gpus(lab: &mut Lab) -> Result<()> {
         "--no-heartbeat",
     ];
     there(lab, "preset=gfx90a-4", &bos)
+}
+
+/// SVM ranges are private data of the kernel that take effect only with RESUME: attributes that name a GPU by
+/// the id that the process knows come back on a machine where it has another.
+fn svm_ranges(lab: &mut Lab) -> Result<()> {
+    let description = lab.dir.join("svm");
+    // The capability of that model, and the SVM bit.
+    std::fs::write(
+        &description,
+        "cpu c0\ngpu g[0-1] model=gfx90a capability=0x2c77a280\n",
+    )?;
+    let machine = format!("description={}", description.display());
+    there(lab, &machine, &[SMALL, &["--svm"]].concat())
 }
 
 /// Dump, restore on other ids, dump again, restore on yet other ids, and a third time back (F11).
