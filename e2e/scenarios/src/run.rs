@@ -102,10 +102,31 @@ fn watch(case: &Case) -> Sender<()> {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             say(&format!("not ok {name} ({} s): it hangs", limit.as_secs()));
             say(&fs::read_to_string("/sys/kernel/debug/kfd-sim/processes").unwrap_or_default());
+            say(&stacks());
             std::process::exit(HUNG);
         }
     });
     alive
+}
+
+/// Where the threads of CRIU and of the case's programs stand in the kernel.
+fn stacks() -> String {
+    let mut text = String::new();
+    for (pid, command) in proc::all().unwrap_or_default() {
+        if !command.starts_with("criu ") && !command.contains("rocferry/bin/") {
+            continue;
+        }
+        let threads = fs::read_dir(format!("/proc/{pid}/task"))
+            .into_iter()
+            .flatten();
+        for thread in threads.filter_map(Result::ok) {
+            let read = |file: &str| fs::read_to_string(thread.path().join(file));
+            let name = read("comm").unwrap_or_default();
+            let stack = read("stack").unwrap_or_default();
+            text += &format!("{pid} {:?} {name}{stack}", thread.file_name());
+        }
+    }
+    text
 }
 
 fn run_one(case: &Case, criu: &Criu) -> Result<()> {
