@@ -93,11 +93,11 @@ pub(crate) extern "C" fn exit(_stage: c_int, ret: c_int) {
 /// `stat` points to the stat of the mapped file.
 pub(crate) unsafe extern "C" fn handle_device_vma(_fd: c_int, stat: *const libc::stat) -> c_int {
     // SAFETY: CRIU passes a pointer that is valid for the call, or none.
-    let Some(rdev) = (unsafe { stat.as_ref() }).map(|stat| stat.st_rdev) else {
+    let Some(stat) = (unsafe { stat.as_ref() }) else {
         return NOT_MINE;
     };
     with_dump("HANDLE_DEVICE_VMA", |session, host| {
-        match session.accepts_mapping(host, rdev) {
+        match session.accepts_mapping(host, stat.st_mode, stat.st_rdev) {
             Outcome::Done(()) => Outcome::Done(0),
             Outcome::NotMine => Outcome::NotMine,
             Outcome::Failed(error) => Outcome::Failed(error),

@@ -64,8 +64,10 @@ impl Devices {
         }
     }
 
-    /// What a device number stands for; `None` for everything that is not ours.
-    pub(crate) fn classify(&self, number: DeviceNumber) -> Option<Device> {
+    /// What an inode with this mode and `dev_t` (`st_mode` and `st_rdev`) is; `None` for everything that is
+    /// not ours, block devices with our numbers among it.
+    pub(crate) fn classify(&self, mode: u32, rdev: u64) -> Option<Device> {
+        let number = DeviceNumber::of_inode(mode, rdev)?;
         if self.kfd == Some(number) {
             return Some(Device::Kfd);
         }
@@ -82,5 +84,73 @@ impl Devices {
     /// The topology as this process sees it; `None` without KFD or when it cannot be read.
     pub(crate) fn system(&self) -> Option<&System> {
         self.system.as_ref()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rustix::fs::FileType;
+
+    use super::*;
+
+    /// What `st_mode` says of a character device.
+    pub(crate) fn character() -> u32 {
+        FileType::CharacterDevice.as_raw_mode() | 0o666
+    }
+
+    /// What it says of a block device.
+    pub(crate) fn block() -> u32 {
+        FileType::BlockDevice.as_raw_mode() | 0o660
+    }
+
+    fn number(major: u32, minor: u32) -> DeviceNumber {
+        DeviceNumber { major, minor }
+    }
+
+    /// A host with this KFD and one GPU, `renderD129`.
+    pub(crate) fn devices(kfd: DeviceNumber) -> Devices {
+        Devices {
+            kfd: Some(kfd),
+            gpu_of: [(RenderMinor(129), ActualGpuId(0xbeef))].into(),
+            system: None,
+        }
+    }
+
+    #[test]
+    fn character_devices_with_our_numbers_are_ours() {
+        let devices = devices(number(511, 0));
+        let render = Device::Render(RenderMinor(129));
+        for (node, device) in [
+            (number(511, 0), Some(Device::Kfd)),
+            (number(DRM_MAJOR, 129), Some(render)),
+            (number(511, 1), None),
+            (number(510, 0), None),
+            // Another driver's render node, the primary node of ours, and a device of the same minor.
+            (number(DRM_MAJOR, 128), None),
+            (number(DRM_MAJOR, 1), None),
+            (number(7, 129), None),
+        ] {
+            assert_eq!(devices.classify(character(), node.raw()), device, "{node}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_with_our_numbers_is_ours() {
+        let devices = devices(number(511, 0));
+        let others = [FileType::RegularFile, FileType::Fifo, FileType::Socket]
+            .map(|kind| kind.as_raw_mode() | 0o666);
+        for node in [number(511, 0), number(DRM_MAJOR, 129)] {
+            for mode in others.into_iter().chain([block(), 0]) {
+                assert_eq!(devices.classify(mode, node.raw()), None, "{mode:o} {node}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_kfd_nothing_is_ours() {
+        let none = Devices::default();
+        for node in [number(0, 0), number(511, 0), number(DRM_MAJOR, 129)] {
+            assert_eq!(none.classify(character(), node.raw()), None, "{node}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use rocferry_image::TaskPid;
-use rocferry_kfd::{DeviceNumber, Sysfs, same_open_file};
+use rocferry_kfd::{Sysfs, same_open_file};
 use rustix::process::Pid;
 
 use crate::device::{Device, Devices};
@@ -201,7 +201,7 @@ fn gpu_fds(pid: i32, devices: &Devices) -> io::Result<Vec<GpuFd>> {
         let Ok(meta) = fs::metadata(entry.path()) else {
             continue;
         };
-        if let Some(device) = devices.classify(DeviceNumber::from_raw(meta.rdev())) {
+        if let Some(device) = devices.classify(meta.mode(), meta.rdev()) {
             found.push(GpuFd { number, device });
         }
     }

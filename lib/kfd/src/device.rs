@@ -21,13 +21,15 @@ pub struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// Splits a `dev_t` as `stat` reports it.
+    /// The number of an inode with this mode and `dev_t` (`st_mode` and `st_rdev` of `stat`), or `None`
+    /// when it is no character device: block devices have numbers of their own, which may be the same.
     #[must_use]
-    pub fn from_raw(raw: u64) -> Self {
-        Self {
-            major: major(raw),
-            minor: minor(raw),
-        }
+    pub fn of_inode(mode: u32, rdev: u64) -> Option<Self> {
+        let character = FileType::from_raw_mode(mode) == FileType::CharacterDevice;
+        character.then(|| Self {
+            major: major(rdev),
+            minor: minor(rdev),
+        })
     }
 
     /// The `dev_t`.
@@ -43,8 +45,7 @@ impl DeviceNumber {
     /// The errno of `fstat`.
     pub fn of(fd: impl AsFd) -> Result<Option<Self>, Errno> {
         let stat = fstat(fd)?;
-        let character = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
-        Ok(character.then(|| Self::from_raw(stat.st_rdev)))
+        Ok(Self::of_inode(stat.st_mode, stat.st_rdev))
     }
 
     /// Is this a render node of some DRM driver (not necessarily amdgpu)?

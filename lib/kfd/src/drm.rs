@@ -59,9 +59,7 @@ impl RenderNode {
             errno,
         };
         let stat = rustix::fs::stat(path).map_err(failed)?;
-        let character = rustix::fs::FileType::from_raw_mode(stat.st_mode)
-            == rustix::fs::FileType::CharacterDevice;
-        render_minor(character.then(|| DeviceNumber::from_raw(stat.st_rdev)))?;
+        render_minor(DeviceNumber::of_inode(stat.st_mode, stat.st_rdev))?;
         let flags = access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
         Self::from_fd(fd)

@@ -9,6 +9,7 @@ use std::path::Path;
 use rocferry_kfd::kfd::{Access, Counts, Offset};
 use rocferry_kfd::{DeviceNumber, Kfd, KfdError, Mapping, RenderNode, Sysfs};
 use rocferry_topology::ActualGpuId;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 fn null() -> OwnedFd {
@@ -82,7 +83,10 @@ fn device_numbers() {
     };
     assert!(node.is_render_node());
     assert!(!DeviceNumber { minor: 127, ..node }.is_render_node());
-    assert_eq!(DeviceNumber::from_raw(node.raw()), node);
+    let of_kind = |kind: FileType| DeviceNumber::of_inode(kind.as_raw_mode() | 0o666, node.raw());
+    assert_eq!(of_kind(FileType::CharacterDevice), Some(node));
+    assert_eq!(of_kind(FileType::BlockDevice), None);
+    assert_eq!(of_kind(FileType::RegularFile), None);
     assert_eq!(node.to_string(), "226:128");
 }
 

@@ -9,7 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use rocferry_image::{DeviceVma, VmaKind};
-use rocferry_kfd::DeviceNumber;
 use rocferry_kfd::kfd::{CheckpointedBo, Offset};
 
 use super::process::PausedProcess;
@@ -151,8 +150,8 @@ fn device_vmas(pid: i32, devices: &Devices) -> Result<Vec<GpuVma>, DumpError> {
         let device = *known.entry((map.dev, map.inode)).or_insert_with(|| {
             // Follows the link to the mapped inode itself, wherever its path leads today.
             let file = format!("/proc/{pid}/map_files/{:x}-{:x}", map.start, map.end);
-            let rdev = fs::metadata(file).ok()?.rdev();
-            devices.classify(DeviceNumber::from_raw(rdev))
+            let inode = fs::metadata(file).ok()?;
+            devices.classify(inode.mode(), inode.rdev())
         });
         if let Some(device) = device {
             found.push(GpuVma {

@@ -3,8 +3,8 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rocferry_image::FileId;
+use rocferry_kfd::Kfd;
 use rocferry_kfd::kfd::{Access, INTERFACE_MAJOR, INTERFACE_MINOR_MIN};
-use rocferry_kfd::{DeviceNumber, Kfd};
 
 use super::process::PausedProcess;
 use super::{contents, gem, images, mappings};
@@ -36,10 +36,16 @@ impl DumpSession {
         }
     }
 
-    /// Does a mapped device with this number belong to the plugin (`HANDLE_DEVICE_VMA`)? CRIU does not say
-    /// whose mapping it is, so the first one has the mappings of all tasks looked at.
-    pub fn accepts_mapping(&mut self, host: &dyn Host, rdev: u64) -> Outcome<(), DumpError> {
-        let device = self.devices(host).classify(DeviceNumber::from_raw(rdev));
+    /// Does a mapped device with this mode and number (`st_mode` and `st_rdev` of its inode) belong to the
+    /// plugin (`HANDLE_DEVICE_VMA`)? CRIU does not say whose mapping it is, so the first one has the
+    /// mappings of all tasks looked at.
+    pub fn accepts_mapping(
+        &mut self,
+        host: &dyn Host,
+        mode: u32,
+        rdev: u64,
+    ) -> Outcome<(), DumpError> {
+        let device = self.devices(host).classify(mode, rdev);
         if device.is_none() {
             return Outcome::NotMine;
         }
@@ -64,9 +70,7 @@ impl DumpSession {
             Ok(stat) => stat,
             Err(errno) => return Outcome::Failed(system(format!("open file {id}"))(errno.into())),
         };
-        let device = self
-            .devices(host)
-            .classify(DeviceNumber::from_raw(stat.st_rdev));
+        let device = self.devices(host).classify(stat.st_mode, stat.st_rdev);
         match device {
             Some(device) => {
                 host.claim_inventory();
@@ -246,4 +250,96 @@ fn check_version(host: &dyn Host) -> Result<(), DumpError> {
         major: version.major,
         minor: version.minor,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fmt;
+    use std::io;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use rocferry_image::ImageDir;
+    use rocferry_kfd::DeviceNumber;
+
+    use super::*;
+    use crate::device::tests::{block, character, devices};
+    use crate::host::{FdStoreId, LogLevel};
+
+    /// A CRIU that only counts how often the plugin wants to be named in the inventory.
+    #[derive(Default)]
+    struct Claims(Cell<u32>);
+
+    impl Host for Claims {
+        fn log(&self, _: LogLevel, _: fmt::Arguments<'_>) {}
+        fn logs(&self, _: LogLevel) -> bool {
+            false
+        }
+        fn images(&self) -> &dyn ImageDir {
+            unimplemented!("no image is written")
+        }
+        fn fdstore_add(&self, _: BorrowedFd<'_>) -> io::Result<FdStoreId> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn fdstore_get(&self, _: FdStoreId) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn claim_inventory(&self) {
+            self.0.set(self.0.get() + 1);
+        }
+        fn criu_proc(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+        fn takes_over_vma_fd(&self) -> bool {
+            true
+        }
+    }
+
+    fn session(kfd: DeviceNumber) -> DumpSession {
+        let (config, _) = Config::from_lookup(|_| None);
+        DumpSession {
+            devices: Some(devices(kfd)),
+            ..DumpSession::new(config)
+        }
+    }
+
+    #[test]
+    fn mapped_block_devices_with_our_numbers_are_left_to_criu() {
+        let kfd = DeviceNumber {
+            major: 511,
+            minor: 0,
+        };
+        let render = DeviceNumber {
+            major: 226,
+            minor: 129,
+        };
+        for number in [kfd, render] {
+            let host = Claims::default();
+            let answer = session(kfd).accepts_mapping(&host, block(), number.raw());
+            assert!(matches!(answer, Outcome::NotMine), "{number}");
+            assert_eq!(host.0.get(), 0, "{number}");
+            // This process has seized no task, so there is nothing that could be refused.
+            let answer = session(kfd).accepts_mapping(&host, character(), number.raw());
+            assert!(matches!(answer, Outcome::Done(())), "{number}");
+            assert_eq!(host.0.get(), 1, "{number}");
+        }
+    }
+
+    #[test]
+    fn open_files_that_are_no_character_devices_are_left_to_criu() {
+        let host = Claims::default();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // As if /dev/null were KFD's device: nobody holds it for this dump.
+        let number = DeviceNumber::of(&null).unwrap().unwrap();
+        let answer = session(number).dump_file(&host, null.as_fd(), FileId(1));
+        assert!(
+            matches!(answer, Outcome::Failed(DumpError::NoOwner { .. })),
+            "{answer:?}"
+        );
+        assert_eq!(host.0.get(), 1);
+        let file = tempfile::tempfile().unwrap();
+        let answer = session(number).dump_file(&host, file.as_fd(), FileId(2));
+        assert!(matches!(answer, Outcome::NotMine), "{answer:?}");
+        assert_eq!(host.0.get(), 1);
+    }
 }
