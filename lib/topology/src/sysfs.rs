@@ -4,9 +4,10 @@
 //! fewer or more properties. Every read is bounded, so that a damaged or hostile tree costs a message
 //! and not memory.
 
-use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+mod tree;
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -16,6 +17,7 @@ use crate::{
     ActualGpuId, CpuNode, GpuNode, GpuProperties, HiveId, Link, LinkKind, Node, NodeId,
     RenderMinor, System, Vram,
 };
+use tree::{Disk, Tree};
 
 /// Where the kernel shows the topology of the machine.
 pub const SYSFS_ROOT: &str = "/sys/class/kfd/kfd/topology";
@@ -24,8 +26,8 @@ pub const SYSFS_ROOT: &str = "/sys/class/kfd/kfd/topology";
 const MAX_FILE: u64 = 64 * 1024;
 /// More than 64 partitions of each of 16 GPUs.
 const MAX_ENTRIES: usize = 4096;
-/// A GPU has a link to each other one at most.
-const MAX_LINKS: usize = 1 << 20;
+/// 512 GPUs of which each has a link to each other one.
+const MAX_LINKS: usize = 1 << 18;
 
 /// A topology tree that cannot be understood.
 #[derive(Debug, Error)]
@@ -106,27 +108,32 @@ impl System {
     /// # Errors
     /// [`ReadError`], naming path and line.
     pub fn read(root: &Path) -> Result<Self, ReadError> {
-        read_with(
-            root,
-            &Reader {
-                open: &|path| File::open(path),
-            },
-        )
+        read_with(root, &Disk)
+    }
+
+    /// Reads a tree that is held in memory, by the rules of [`System::read`]: contents by path below the
+    /// directory named `topology`, for instance `nodes/4/properties`. `None` is a file that may not be
+    /// read. Directories are those that the paths name, so a directory without files is an absent one.
+    ///
+    /// # Errors
+    /// [`ReadError`], naming path and line.
+    pub fn from_files(files: &BTreeMap<PathBuf, Option<Vec<u8>>>) -> Result<Self, ReadError> {
+        read_with(Path::new(""), files)
     }
 }
 
-/// Opens the files; tests put their own in to play a device cgroup.
-struct Reader<'a> {
-    open: &'a dyn Fn(&Path) -> io::Result<File>,
+struct Reader<'a, T> {
+    tree: &'a T,
 }
 
-fn read_with(root: &Path, reader: &Reader<'_>) -> Result<System, ReadError> {
+fn read_with(root: &Path, tree: &impl Tree) -> Result<System, ReadError> {
+    let reader = Reader { tree };
     let dir = root.join("nodes");
     let mut ids = HashSet::new();
     let mut nodes = Vec::new();
     let mut masked = Vec::new();
     let mut links = 0;
-    for (number, path) in numbered(&dir, Absent::IsError)? {
+    for (number, path) in reader.numbered(&dir, Absent::IsError)? {
         let node = NodeId(number);
         if !ids.insert(node) {
             return Err(ReadError::DuplicateNode { path: dir, node });
@@ -163,7 +170,7 @@ fn is_masked(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-impl Reader<'_> {
+impl<T: Tree> Reader<'_, T> {
     fn node(&self, node: NodeId, dir: &Path) -> Result<Node, ReadError> {
         let path = dir.join("gpu_id");
         let text = self.text(&path)?;
@@ -196,7 +203,7 @@ impl Reader<'_> {
 
     /// The first bank that is a frame buffer: heap type 1 (public) or 2 (private).
     fn vram(&self, dir: &Path) -> Result<Option<Vram>, ReadError> {
-        for (_, bank) in numbered(&dir.join("mem_banks"), Absent::IsEmpty)? {
+        for (_, bank) in self.numbered(&dir.join("mem_banks"), Absent::IsEmpty)? {
             let path = bank.join("properties");
             let text = self.text(&path)?;
             let bank = Properties::parse(&path, &text, &["heap_type", "size_in_bytes"])?;
@@ -214,7 +221,7 @@ impl Reader<'_> {
 
     fn links(&self, dir: &Path) -> Result<Vec<Link>, ReadError> {
         let mut links = Vec::new();
-        for (_, link) in numbered(&dir.join("io_links"), Absent::IsEmpty)? {
+        for (_, link) in self.numbered(&dir.join("io_links"), Absent::IsEmpty)? {
             let path = link.join("properties");
             let text = self.text(&path)?;
             let link = Properties::parse(&path, &text, &["type", "node_to"])?;
@@ -225,15 +232,13 @@ impl Reader<'_> {
     }
 
     fn text(&self, path: &Path) -> Result<Vec<u8>, ReadError> {
-        let failed = |source| ReadError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let mut content = Vec::new();
-        let file = (self.open)(path).map_err(failed)?;
-        file.take(MAX_FILE + 1)
-            .read_to_end(&mut content)
-            .map_err(failed)?;
+        let content = self
+            .tree
+            .read(path, MAX_FILE + 1)
+            .map_err(|source| ReadError::Io {
+                path: path.to_owned(),
+                source,
+            })?;
         if content.len() as u64 > MAX_FILE {
             return Err(ReadError::TooLarge {
                 path: path.to_owned(),
@@ -241,6 +246,37 @@ impl Reader<'_> {
             });
         }
         Ok(content)
+    }
+
+    /// Entries of a directory whose whole name is a number, sorted by it.
+    fn numbered(&self, dir: &Path, absent: Absent) -> Result<Vec<(u32, PathBuf)>, ReadError> {
+        let names = match self.tree.list(dir, MAX_ENTRIES + 1) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && absent == Absent::IsEmpty => {
+                return Ok(Vec::new());
+            }
+            Err(source) => {
+                return Err(ReadError::Io {
+                    path: dir.to_owned(),
+                    source,
+                });
+            }
+        };
+        if names.len() > MAX_ENTRIES {
+            return Err(ReadError::TooMany {
+                path: dir.to_owned(),
+                limit: MAX_ENTRIES,
+            });
+        }
+        let mut found: Vec<(u32, PathBuf)> = names
+            .iter()
+            .filter_map(|name| {
+                let number = parse_decimal(name.to_str()?)?;
+                Some((u32::try_from(number).ok()?, dir.join(name)))
+            })
+            .collect();
+        found.sort();
+        Ok(found)
     }
 }
 
@@ -325,41 +361,6 @@ fn parse_gpu(
 enum Absent {
     IsError,
     IsEmpty,
-}
-
-/// Entries of a directory whose whole name is a number, sorted by it.
-fn numbered(dir: &Path, absent: Absent) -> Result<Vec<(u32, PathBuf)>, ReadError> {
-    let failed = |source| ReadError::Io {
-        path: dir.to_owned(),
-        source,
-    };
-    let listing = match fs::read_dir(dir) {
-        Ok(listing) => listing,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && absent == Absent::IsEmpty => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let mut found = Vec::new();
-    for (seen, entry) in listing.enumerate() {
-        if seen >= MAX_ENTRIES {
-            return Err(ReadError::TooMany {
-                path: dir.to_owned(),
-                limit: MAX_ENTRIES,
-            });
-        }
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(parse_decimal)
-            .and_then(|n| u32::try_from(n).ok());
-        if let Some(number) = number {
-            found.push((number, entry.path()));
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 #[cfg(test)]

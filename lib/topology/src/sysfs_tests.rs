@@ -1,4 +1,5 @@
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -7,12 +8,11 @@ use super::*;
 use crate::UserGpuId;
 
 /// A tree under construction.
-struct Tree(TempDir);
+struct Files(BTreeMap<PathBuf, Option<Vec<u8>>>);
 
-impl Tree {
+impl Files {
     fn new() -> Self {
-        let tree = Self(TempDir::new().expect("directory"));
-        fs::create_dir(tree.0.path().join("nodes")).expect("nodes");
+        let mut tree = Self(BTreeMap::new());
         tree.write("generation_id", "2\n");
         tree.write(
             "system_properties",
@@ -21,13 +21,28 @@ impl Tree {
         tree
     }
 
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().expect("parent")).expect("directory");
-        fs::write(path, text).expect("file");
+    fn write(&mut self, path: &str, text: impl AsRef<[u8]>) {
+        self.0.insert(path.into(), Some(text.as_ref().to_vec()));
     }
 
-    fn cpu(&self, node: u32) {
+    /// Removes a file, or a directory with all that is in it.
+    fn remove(&mut self, path: &str) {
+        self.0.retain(|known, _| !known.starts_with(path));
+    }
+
+    /// As real files.
+    fn on_disk(&self) -> TempDir {
+        let dir = TempDir::new().expect("directory");
+        fs::create_dir(dir.path().join("nodes")).expect("nodes");
+        for (path, text) in &self.0 {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+            fs::write(path, text.as_ref().expect("readable")).expect("file");
+        }
+        dir
+    }
+
+    fn cpu(&mut self, node: u32) {
         self.write(&format!("nodes/{node}/gpu_id"), "0\n");
         self.write(&format!("nodes/{node}/name"), "\n");
         self.write(
@@ -40,7 +55,7 @@ impl Tree {
         );
     }
 
-    fn gpu(&self, node: u32, id: u32) {
+    fn gpu(&mut self, node: u32, id: u32) {
         self.write(&format!("nodes/{node}/gpu_id"), format!("{id}\n"));
         self.write(&format!("nodes/{node}/properties"), GPU);
         self.write(
@@ -54,7 +69,7 @@ impl Tree {
         self.link(node, 0, 2, 0);
     }
 
-    fn link(&self, node: u32, number: u32, kind: u32, to: u32) {
+    fn link(&mut self, node: u32, number: u32, kind: u32, to: u32) {
         self.write(
             &format!("nodes/{node}/io_links/{number}/properties"),
             format!(
@@ -64,13 +79,17 @@ impl Tree {
     }
 
     fn read(&self) -> Result<System, ReadError> {
-        System::read(self.0.path())
+        System::from_files(&self.0)
     }
 
     fn error(&self) -> String {
-        let text = self.read().expect_err("refused").to_string();
-        text.replace(&format!("{}/", self.0.path().display()), "")
+        self.read().expect_err("refused").to_string()
     }
+}
+
+fn disk_error(dir: &TempDir) -> String {
+    let error = System::read(dir.path()).expect_err("refused").to_string();
+    error.replace(&format!("{}/", dir.path().display()), "")
 }
 
 /// Values of an MI210 as its driver prints them, in the order of kernel 6.12.
@@ -87,7 +106,7 @@ max_engine_clk_ccompute 3000\n";
 
 #[test]
 fn a_whole_tree() {
-    let tree = Tree::new();
+    let mut tree = Files::new();
     // Written out of order, with things in between that are no nodes.
     tree.gpu(10, 0xabcd);
     tree.cpu(0);
@@ -98,6 +117,10 @@ fn a_whole_tree() {
     tree.link(10, 1, 11, 2);
     tree.link(10, 2, 1, 77);
     let system = tree.read().expect("tree");
+    assert_eq!(
+        System::read(tree.on_disk().path()).expect("the same on disk"),
+        system
+    );
     let order: Vec<u32> = system.nodes.iter().map(|node| node.id().get()).collect();
     assert_eq!(order, [0, 2, 10]);
     assert_eq!(system.hives(), [[NodeId(2), NodeId(10)]]);
@@ -169,7 +192,7 @@ fn a_whole_tree() {
 
 #[test]
 fn a_masked_gpu_is_listed_and_its_links_lead_nowhere() {
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.cpu(0);
     tree.gpu(1, 0x1111);
     tree.gpu(2, 0x2222);
@@ -179,14 +202,11 @@ fn a_masked_gpu_is_listed_and_its_links_lead_nowhere() {
         "nodes/2/gpu_id",
         "nodes/2/properties",
         "nodes/2/mem_banks/1/properties",
+        "nodes/2/io_links/1/properties",
     ] {
-        let open = |path: &Path| {
-            if path.ends_with(masked) {
-                return Err(io::Error::from_raw_os_error(1));
-            }
-            File::open(path)
-        };
-        let system = read_with(tree.0.path(), &Reader { open: &open }).expect("readable rest");
+        let mut tree = Files(tree.0.clone());
+        tree.0.insert(masked.into(), None);
+        let system = tree.read().expect("readable rest");
         assert_eq!(system.masked, [NodeId(2)], "{masked}");
         assert_eq!(
             system.gpus().map(|gpu| gpu.id).collect::<Vec<_>>(),
@@ -207,11 +227,11 @@ fn a_masked_gpu_is_listed_and_its_links_lead_nowhere() {
 
 #[test]
 fn unknown_lines_are_skipped_and_optional_properties_may_be_absent() {
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.cpu(0);
     tree.gpu(1, 0x1111);
-    fs::remove_dir_all(tree.0.path().join("nodes/1/io_links")).expect("no links");
-    fs::remove_dir_all(tree.0.path().join("nodes/1/mem_banks")).expect("no banks");
+    tree.remove("nodes/1/io_links");
+    tree.remove("nodes/1/mem_banks");
     let text = "\nnew_property 12 13 text\n\u{fffd}\u{7f}\nsimd_count 4\nvendor_id 4098\n\
                 device_id 1\n  drm_render_minor   140  \nnegative -5\nhuge 99999999999999999999999\n";
     tree.write(
@@ -254,9 +274,9 @@ fn the_first_frame_buffer_bank_counts() {
         (&[], None),
     ];
     for (banks, expected) in cases {
-        let tree = Tree::new();
+        let mut tree = Files::new();
         tree.gpu(1, 0x1111);
-        fs::remove_dir_all(tree.0.path().join("nodes/1/mem_banks")).expect("banks");
+        tree.remove("nodes/1/mem_banks");
         for (number, (heap, size)) in banks.iter().enumerate() {
             tree.write(
                 &format!("nodes/1/mem_banks/{number}/properties"),
@@ -270,9 +290,9 @@ fn the_first_frame_buffer_bank_counts() {
         );
     }
     // Ten banks: 9 comes before 10.
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.gpu(1, 0x1111);
-    fs::remove_dir_all(tree.0.path().join("nodes/1/mem_banks")).expect("banks");
+    tree.remove("nodes/1/mem_banks");
     tree.write(
         "nodes/1/mem_banks/10/properties",
         "heap_type 1\nsize_in_bytes 10\n",
@@ -355,7 +375,7 @@ fn malformed_lines_are_named_with_path_and_line() {
             "nodes/1/properties: no property drm_render_minor",
         ),
     ] {
-        let tree = Tree::new();
+        let mut tree = Files::new();
         tree.gpu(1, 0x1111);
         tree.write("nodes/1/properties", GPU.replace(from, to));
         assert_eq!(tree.error(), message);
@@ -364,7 +384,7 @@ fn malformed_lines_are_named_with_path_and_line() {
 
 #[test]
 fn malformed_files_are_named() {
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.gpu(1, 0x1111);
     tree.write("nodes/1/gpu_id", "12x\n");
     assert_eq!(
@@ -385,9 +405,9 @@ fn malformed_files_are_named() {
         tree.error(),
         "nodes/1/mem_banks/1/properties: no property heap_type"
     );
-    fs::remove_file(tree.0.path().join("nodes/1/properties")).expect("gone");
+    tree.remove("nodes/1/properties");
     assert_eq!(tree.error(), "Cannot read nodes/1/properties");
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.cpu(0);
     tree.write("nodes/0/properties", "simd_count 0\n");
     assert_eq!(
@@ -398,11 +418,11 @@ fn malformed_files_are_named() {
 
 #[test]
 fn nodes_and_ids_are_unique() {
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.gpu(1, 0x1111);
     tree.gpu(2, 0x1111);
     assert_eq!(tree.error(), "GPU 0x1111 is node 1 and node 2");
-    let tree = Tree::new();
+    let mut tree = Files::new();
     tree.cpu(1);
     tree.write("nodes/01/gpu_id", "0\n");
     tree.write("nodes/01/properties", "cpu_cores_count 1\n");
@@ -411,34 +431,66 @@ fn nodes_and_ids_are_unique() {
 
 #[test]
 fn sizes_and_counts_are_bounded() {
-    let tree = Tree::new();
+    let large = "nodes/1/properties is larger than 65536 bytes";
+    let many = "nodes/1/io_links holds more than 4096 entries";
+    let mut tree = Files::new();
     tree.gpu(1, 0x1111);
+    let disk = tree.on_disk();
     // Sparse: costs no disk, and must cost no memory either.
-    let file = File::create(tree.0.path().join("nodes/1/properties")).expect("file");
+    let file = File::create(disk.path().join("nodes/1/properties")).expect("file");
     file.set_len(1 << 40).expect("sparse");
-    assert_eq!(
-        tree.error(),
-        "nodes/1/properties is larger than 65536 bytes"
-    );
-    let tree = Tree::new();
-    tree.gpu(1, 0x1111);
+    assert_eq!(disk_error(&disk), large);
+    let disk = tree.on_disk();
     // One file under many names is quick to make.
-    let first = tree.0.path().join("nodes/1/io_links/file");
+    let first = disk.path().join("nodes/1/io_links/file");
     File::create(&first).expect("file");
     for number in 1..=MAX_ENTRIES {
         fs::hard_link(&first, first.with_file_name(number.to_string())).expect("link");
     }
-    assert_eq!(
-        tree.error(),
-        "nodes/1/io_links holds more than 4096 entries"
-    );
+    assert_eq!(disk_error(&disk), many);
+
+    tree.write("nodes/1/properties", GPU.to_owned() + &"\n".repeat(1 << 16));
+    assert_eq!(tree.error(), large);
+    tree.write("nodes/1/properties", GPU);
+    for number in 1..=u32::try_from(MAX_ENTRIES).expect("fits") {
+        tree.link(1, number, 2, 0);
+    }
+    assert_eq!(tree.error(), many);
+}
+
+/// CPUs without end, each with as many links as a node may have.
+struct Endless;
+
+impl Tree for Endless {
+    fn list(&self, _: &Path, limit: usize) -> io::Result<Vec<OsString>> {
+        let names = 0..limit.min(MAX_ENTRIES);
+        Ok(names.map(|name| name.to_string().into()).collect())
+    }
+
+    fn read(&self, file: &Path, _: u64) -> io::Result<Vec<u8>> {
+        let text = match file.iter().nth_back(1).and_then(|dir| dir.to_str()) {
+            _ if file.ends_with("gpu_id") => "0\n",
+            Some(_) if file.components().count() > 3 => "type 2\nnode_to 0\n",
+            _ => "cpu_cores_count 1\n",
+        };
+        Ok(text.into())
+    }
+}
+
+#[test]
+fn all_links_together_are_bounded() {
+    let error = read_with(Path::new(""), &Endless).expect_err("refused");
+    assert_eq!(error.to_string(), "nodes holds more than 262144 entries");
 }
 
 #[test]
 fn a_machine_without_kfd_is_an_error_and_an_empty_tree_is_not() {
     let error = System::read(Path::new("/nonexistent/topology")).expect_err("no tree");
     assert_eq!(error.to_string(), "Cannot read /nonexistent/topology/nodes");
-    assert_eq!(Tree::new().read().expect("no nodes"), System::default());
+    let empty = Files(BTreeMap::new());
+    assert_eq!(empty.error(), "Cannot read nodes");
+    let system = System::read(empty.on_disk().path()).expect("no nodes");
+    assert_eq!(system, System::default());
 }
 
 proptest! {
@@ -446,7 +498,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn no_properties_file_panics(text in prop::collection::vec(any::<u8>(), 0..400), id in ".{0,8}") {
-        let tree = Tree::new();
+        let mut tree = Files::new();
         tree.gpu(1, 0x1111);
         tree.write("nodes/1/properties", [GPU.as_bytes(), &text].concat());
         let _ = tree.read();
@@ -463,7 +515,7 @@ proptest! {
         extra in "[a-z_]{1,20}x [0-9]{1,20}",
         at in 0usize..37,
     ) {
-        let tree = Tree::new();
+        let mut tree = Files::new();
         tree.gpu(1, 0x1111);
         let expected = tree.read().expect("tree");
         let mut lines = order;
