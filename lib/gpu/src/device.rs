@@ -4,10 +4,9 @@
 //! render nodes have the same names. KFD's own sysfs tree is the authority for both kinds.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use rocferry_kfd::{DeviceNumber, Sysfs};
-use rocferry_topology::{ActualGpuId, RenderMinor, SYSFS_ROOT, System};
+use rocferry_topology::{ActualGpuId, RenderMinor, System};
 
 use crate::host::{Host, log_at};
 
@@ -42,7 +41,7 @@ impl Devices {
         let Ok(Some(kfd)) = Sysfs::default().kfd_device() else {
             return Self::default();
         };
-        let system = System::read(Path::new(SYSFS_ROOT))
+        let system = System::read_live()
             .inspect_err(|error| {
                 log_at!(
                     host,

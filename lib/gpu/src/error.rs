@@ -4,7 +4,7 @@ use std::io;
 
 use rocferry_image::{FileId, FormatError, ImageError, TaskPid};
 use rocferry_kfd::KfdError;
-use rocferry_topology::{MappingError, ReadError, RenderMinor, UserGpuId};
+use rocferry_topology::{ReadError, Rejection, RenderMinor, SourceError, UserGpuId};
 use thiserror::Error;
 
 use crate::pipeline::PipelineError;
@@ -243,7 +243,10 @@ pub enum RestoreError {
     },
     /// The GPUs that the task may use do not fit.
     #[error("The GPUs of this task do not fit the checkpoint")]
-    Mapping(#[from] MappingError),
+    Mapping(#[from] Box<Rejection>),
+    /// The GPUs of the checkpoint make no sense.
+    #[error("The GPUs of the checkpoint cannot be matched")]
+    Source(#[from] SourceError),
     /// Not enough GPU memory, even after waiting for a predecessor to go.
     #[error(
         "GPU {gpu} has {available} bytes of memory free, {needed} are needed (waited {waited_ms} ms for earlier processes to end)"

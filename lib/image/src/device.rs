@@ -120,6 +120,8 @@ pub(crate) fn from_entry(
         unique_id: None,
         gfx_target_version: None,
         num_xcc: None,
+        compute_partition: None,
+        memory_partition: None,
         links: Vec::new(),
     };
     let cpu_cores = need!(MESSAGE, index, entry.cpu_cores_count);

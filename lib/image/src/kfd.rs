@@ -110,6 +110,14 @@ impl KfdImage {
         Ok(())
     }
 
+    /// Whether the process ran with XNACK, which the kernel notes in its private data.
+    #[must_use]
+    pub fn xnack(&self) -> Option<bool> {
+        let (_, rest) = self.priv_data.split_first_chunk::<4>()?;
+        let mode = rest.first_chunk().copied()?;
+        Some(u32::from_le_bytes(mode) != 0)
+    }
+
     /// The kernel checks these only after it has evicted queues and allocated objects.
     fn check_private_data(&self) -> Result<(), FormatError> {
         let gpus = self.system.gpus().count() as u64;

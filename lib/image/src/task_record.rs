@@ -1,9 +1,10 @@
 //! Devices and device mappings of a process.
 
 use std::collections::HashSet;
+use std::str::FromStr;
 
 use prost::Message;
-use rocferry_topology::{ActualGpuId, RenderMinor, UserGpuId};
+use rocferry_topology::{ActualGpuId, ComputePartition, MemoryPartition, RenderMinor, UserGpuId};
 
 use crate::file_record::check_version;
 use crate::walk::{decode, fields, need};
@@ -38,6 +39,10 @@ pub struct TaskDevice {
     pub gfx_target_version: Option<u32>,
     /// `num_xcc` of the topology.
     pub num_xcc: Option<u32>,
+    /// How its card was divided, where the kernel said so.
+    pub compute_partition: Option<ComputePartition>,
+    /// How the memory of its card was divided, where the kernel said so.
+    pub memory_partition: Option<MemoryPartition>,
 }
 
 /// What a mapping maps.
@@ -164,7 +169,14 @@ fn decode_device(index: usize, content: &[u8]) -> Result<TaskDevice, FormatError
         render_minor: RenderMinor(need!(DEVICE_MESSAGE, index, device.drm_render_minor)),
         gfx_target_version: device.gfx_target_version,
         num_xcc: device.num_xcc,
+        // A mode that a later version knows counts as not recorded.
+        compute_partition: mode(device.compute_partition.as_deref()),
+        memory_partition: mode(device.memory_partition.as_deref()),
     })
+}
+
+fn mode<T: FromStr>(text: Option<&str>) -> Option<T> {
+    text?.parse().ok()
 }
 
 fn encode_device(device: &TaskDevice) -> wire::TaskDevice {
@@ -174,6 +186,8 @@ fn encode_device(device: &TaskDevice) -> wire::TaskDevice {
         drm_render_minor: Some(device.render_minor.get()),
         gfx_target_version: device.gfx_target_version,
         num_xcc: device.num_xcc,
+        compute_partition: device.compute_partition.map(|mode| mode.to_string()),
+        memory_partition: device.memory_partition.map(|mode| mode.to_string()),
     }
 }
 
@@ -241,6 +255,8 @@ mod tests {
                     render_minor: RenderMinor(128),
                     gfx_target_version: Some(90_010),
                     num_xcc: None,
+                    compute_partition: None,
+                    memory_partition: Some(MemoryPartition::Nps1),
                 },
                 TaskDevice {
                     user: UserGpuId(0xa2),
@@ -248,6 +264,8 @@ mod tests {
                     render_minor: RenderMinor(129),
                     gfx_target_version: None,
                     num_xcc: Some(8),
+                    compute_partition: Some(ComputePartition::Cpx),
+                    memory_partition: Some(MemoryPartition::Nps4),
                 },
             ],
             vmas: vec![

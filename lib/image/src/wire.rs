@@ -227,6 +227,10 @@ pub(crate) struct TaskDevice {
     pub(crate) gfx_target_version: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub(crate) num_xcc: Option<u32>,
+    #[prost(string, optional, tag = "6")]
+    pub(crate) compute_partition: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    pub(crate) memory_partition: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

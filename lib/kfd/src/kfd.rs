@@ -5,6 +5,7 @@ mod bo;
 mod criu;
 mod query;
 mod restore;
+mod xnack;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

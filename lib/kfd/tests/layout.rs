@@ -23,6 +23,7 @@ fn kfd_request_numbers() {
     assert_eq!(kfd::GET_DMABUF_INFO, 0xc020_4b1c);
     assert_eq!(kfd::CRIU_OP, 0xc038_4b22);
     assert_eq!(kfd::AVAILABLE_MEMORY, 0xc010_4b23);
+    assert_eq!(kfd::SET_XNACK_MODE, 0xc004_4b21);
 }
 
 #[test]
@@ -39,6 +40,7 @@ fn kfd_structures() {
     layout!(kfd::BoBucket, 48, addr @ 0, size @ 8, offset @ 16, restored_offset @ 24, gpu_id @ 32,
         alloc_flags @ 36, dmabuf_fd @ 40);
     layout!(kfd::AvailableMemory, 16, available @ 0, gpu_id @ 8);
+    layout!(kfd::XnackArgs, 4, enabled @ 0);
     assert_eq!(kfd::NO_FD, 0xffff_ffff);
 }
 

@@ -49,6 +49,13 @@ impl Switch {
     }
 }
 
+/// By the name of the variable.
+impl serde::Serialize for Switch {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.env())
+    }
+}
+
 impl fmt::Display for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.env())

@@ -2,10 +2,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! hex_gpu_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
         pub struct $name(pub u32);
 
         impl $name {
@@ -58,7 +63,10 @@ hex_gpu_id! {
 
 /// Minor number of a DRM render node (`/dev/dri/renderD<minor>`). Minors above 191 exist on machines
 /// with many GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct RenderMinor(pub u32);
 
 impl RenderMinor {
@@ -77,7 +85,10 @@ impl fmt::Display for RenderMinor {
 }
 
 /// Number of a KFD topology node: the `N` of `nodes/N` in sysfs. CPUs and GPUs share one numbering.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
@@ -96,7 +107,8 @@ impl fmt::Display for NodeId {
 
 /// The kernel's name of an XGMI hive (`hive_id`, 64 bits, differs between machines and is therefore
 /// never compared).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct HiveId(pub u64);
 
 impl HiveId {

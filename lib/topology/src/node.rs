@@ -1,6 +1,8 @@
 //! Nodes of a system: CPUs and GPUs.
 
-use crate::{ActualGpuId, HiveId, Link, NodeId, RenderMinor, UserGpuId};
+use crate::{
+    ActualGpuId, ComputePartition, HiveId, Link, MemoryPartition, NodeId, RenderMinor, UserGpuId,
+};
 
 /// A CPU node (a NUMA node that has cores), `gpu_id` 0 in sysfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,6 +104,10 @@ pub struct GpuNode<Id = ActualGpuId> {
     /// `num_xcc`: compute dies in this partition. Absent in images of the C plugin and on kernels
     /// before 6.5.
     pub num_xcc: Option<u32>,
+    /// How the card is divided into partitions. `None`: not recorded.
+    pub compute_partition: Option<ComputePartition>,
+    /// How the memory of the card is divided. `None`: not recorded.
+    pub memory_partition: Option<MemoryPartition>,
     /// Links that start here.
     pub links: Vec<Link>,
 }
@@ -124,6 +130,8 @@ impl<Id> GpuNode<Id> {
             unique_id: self.unique_id,
             gfx_target_version: self.gfx_target_version,
             num_xcc: self.num_xcc,
+            compute_partition: self.compute_partition,
+            memory_partition: self.memory_partition,
             links: self.links,
         }
     }

@@ -353,6 +353,8 @@ fn parse_gpu(
         unique_id: properties.u64("unique_id").filter(|id| *id != 0),
         gfx_target_version: properties.u32("gfx_target_version")?,
         num_xcc: properties.u32("num_xcc")?,
+        compute_partition: None,
+        memory_partition: None,
         links: Vec::new(),
     })
 }

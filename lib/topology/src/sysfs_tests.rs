@@ -173,6 +173,8 @@ fn a_whole_tree() {
         unique_id: Some(9_837_654_321_234_567_890),
         gfx_target_version: Some(90010),
         num_xcc: Some(1),
+        compute_partition: None,
+        memory_partition: None,
         links: vec![
             link(LinkKind::Pcie, 0, true),
             link(LinkKind::Xgmi, 10, true),

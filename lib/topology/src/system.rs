@@ -14,6 +14,10 @@ pub struct System<Id = ActualGpuId> {
     pub nodes: Vec<Node<Id>>,
     /// Nodes that exist but may not be read: GPUs which the device cgroup hides.
     pub masked: Vec<NodeId>,
+    /// In a checkpoint: the process runs with XNACK (retry of page faults). On a live system: a process may
+    /// turn it on. `None`: not recorded. Not in the tree that [`System::read`] reads; the kernel tells it by
+    /// the ioctl `SET_XNACK_MODE`.
+    pub xnack: Option<bool>,
 }
 
 impl<Id> Default for System<Id> {
@@ -21,6 +25,7 @@ impl<Id> Default for System<Id> {
         Self {
             nodes: Vec::new(),
             masked: Vec::new(),
+            xnack: None,
         }
     }
 }
@@ -47,7 +52,11 @@ impl<Id> System<Id> {
                 link.bidirectional = link.valid && directed.contains(&(link.to, from, link.kind));
             }
         }
-        Self { nodes, masked }
+        Self {
+            nodes,
+            masked,
+            xnack: None,
+        }
     }
 
     /// The GPUs, in order.
@@ -134,7 +143,10 @@ impl<Id> System<Id> {
             Node::Cpu(cpu) => Some(Node::Cpu(cpu.clone())),
             Node::Gpu(gpu) => rename(gpu).map(|id| Node::Gpu(gpu.clone().with_id(id))),
         });
-        System::new(nodes.collect(), self.masked.clone())
+        System {
+            xnack: self.xnack,
+            ..System::new(nodes.collect(), self.masked.clone())
+        }
     }
 }
 

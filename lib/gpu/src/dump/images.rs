@@ -70,6 +70,8 @@ pub(super) fn write_kfd(
             render_minor: node.render_minor,
             gfx_target_version: node.gfx_target_version,
             num_xcc: node.num_xcc,
+            compute_partition: node.compute_partition,
+            memory_partition: node.memory_partition,
         })
     });
     let record = TaskRecord {

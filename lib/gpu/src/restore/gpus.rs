@@ -1,8 +1,8 @@
 //! Which GPU stands in for which.
 
-use rocferry_image::{KfdImage, TaskRecord};
+use rocferry_image::{KfdImage, TaskRecord, source_system};
 use rocferry_kfd::Kfd;
-use rocferry_topology::{ActualGpuId, RenderMinor, SYSFS_ROOT, System, UserGpuId, map_gpus};
+use rocferry_topology::{ActualGpuId, Matcher, Mode, RenderMinor, System, UserGpuId};
 
 use crate::config::Config;
 use crate::error::RestoreError;
@@ -34,28 +34,39 @@ pub(super) fn map(
     let usable = kfd
         .apertures()
         .map_err(|source| RestoreError::Kfd { pid, source })?;
-    let own_view;
-    let system = match System::read(SYSFS_ROOT.as_ref()) {
-        Ok(system) => {
-            own_view = system;
-            &own_view
-        }
+    let mut system = match System::read_live() {
+        Ok(system) => system,
         // A container without sysfs: what CRIU saw before the namespaces were entered.
-        Err(error) => criu_view.ok_or(error)?,
+        Err(error) => criu_view.cloned().ok_or(error)?,
     };
+    let source = source_system(image, record);
+    if source.xnack == Some(true) {
+        let possible = kfd.xnack_possible();
+        system.xnack = Some(possible.map_err(|source| RestoreError::Kfd { pid, source })?);
+    }
     log_at!(
         host,
         Debug,
         "{} GPUs in the checkpoint, {} usable here",
-        image.system.gpus().count(),
+        source.gpus().count(),
         usable.len()
     );
-    let sources: Vec<_> = image.system.gpus().cloned().collect();
-    let mapping = map_gpus(&sources, &usable, system, &config.checks).inspect_err(|error| {
-        for line in error.lines() {
-            log_at!(host, Error, "{line}");
-        }
-    })?;
+    let matcher = Matcher::new(&source, config.checks)?;
+    let mapping = matcher
+        .map(&system, &usable, Mode::All)
+        .inspect_err(|error| {
+            for line in error.lines() {
+                log_at!(host, Error, "{line}");
+            }
+            let switches = matcher.switches(&system, &usable, Mode::All);
+            if !switches.is_empty() {
+                let names: Vec<String> = switches
+                    .iter()
+                    .map(|switch| format!("{switch}=0"))
+                    .collect();
+                log_at!(host, Error, "{} would allow it", names.join(" with "));
+            }
+        })?;
     let mut gpus = Vec::with_capacity(mapping.len());
     for source in image.system.gpus() {
         // The mapping covers every GPU of the checkpoint and leads into the topology.

@@ -9,7 +9,7 @@ use rocferry_image::{
 };
 use rocferry_kfd::kfd::Access;
 use rocferry_kfd::{Kfd, RenderNode, render_node_path};
-use rocferry_topology::{SYSFS_ROOT, System, UserGpuId};
+use rocferry_topology::{System, UserGpuId};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
@@ -109,7 +109,7 @@ impl<B: TaskBoard> RestoreSession<B> {
         }
         let criu_view = if may_hold_gpu_state(host.images()) {
             predecessor::wait_for_dying_processes(host);
-            System::read(Path::new(SYSFS_ROOT)).ok()
+            System::read_live().ok()
         } else {
             None
         };

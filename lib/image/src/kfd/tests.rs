@@ -55,6 +55,8 @@ fn gpu(node: u32, id: UserGpuId) -> GpuNode<UserGpuId> {
         unique_id: None,
         gfx_target_version: None,
         num_xcc: None,
+        compute_partition: None,
+        memory_partition: None,
         // The second link leads to a GPU that is not the process's.
         links: vec![
             Link::new(LinkKind::Pcie, NodeId(0)),

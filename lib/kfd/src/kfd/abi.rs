@@ -14,6 +14,8 @@ pub const GET_VERSION: Opcode = opcode::read::<Version>(b'K', 0x01);
 pub const GET_PROCESS_APERTURES_NEW: Opcode = opcode::read_write::<AperturesArgs>(b'K', 0x14);
 /// Ask what a dma-buf of amdgpu is.
 pub const GET_DMABUF_INFO: Opcode = opcode::read_write::<DmabufInfoArgs>(b'K', 0x1c);
+/// Ask for and set the retry of page faults.
+pub const SET_XNACK_MODE: Opcode = opcode::read_write::<XnackArgs>(b'K', 0x21);
 /// The five operations of checkpoint and restore.
 pub const CRIU_OP: Opcode = opcode::read_write::<CriuArgs>(b'K', 0x22);
 /// Ask how much VRAM can be allocated.
@@ -23,6 +25,7 @@ requests! {
     Version = GET_VERSION;
     AperturesArgs = GET_PROCESS_APERTURES_NEW;
     DmabufInfoArgs = GET_DMABUF_INFO;
+    XnackArgs = SET_XNACK_MODE;
     CriuArgs = CRIU_OP;
     AvailableMemory = AVAILABLE_MEMORY;
 }
@@ -101,6 +104,14 @@ pub struct DmabufInfoArgs {
     pub flags: u32,
     /// In: the dma-buf.
     pub dmabuf_fd: u32,
+}
+
+/// Argument of SET_XNACK_MODE.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct XnackArgs {
+    /// In: 0 or 1 to set, -1 to ask. Out: what was asked for.
+    pub enabled: i32,
 }
 
 /// Argument of CRIU_OP.

@@ -1,11 +1,14 @@
-//! Why GPUs could not be mapped.
+//! Why single GPUs could not be placed.
 
 use std::fmt;
 
+use serde::Serialize;
+
+use super::text::list;
 use crate::{ActualGpuId, Difference, UserGpuId};
 
 /// A destination GPU that a source GPU may not take.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedCandidate {
     /// The destination GPU.
     pub gpu: ActualGpuId,
@@ -14,7 +17,7 @@ pub struct RejectedCandidate {
 }
 
 /// A source GPU for which no destination was left, with the reason for each candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedGpu {
     /// The source GPU.
     pub gpu: UserGpuId,
@@ -58,20 +61,10 @@ impl RejectedGpu {
     }
 }
 
-/// Names separated by commas, the tail of a long list counted only.
-fn list(gpus: &[ActualGpuId]) -> String {
-    const SHOWN: usize = 8;
-    let mut names: Vec<String> = gpus.iter().take(SHOWN).map(ToString::to_string).collect();
-    if gpus.len() > SHOWN {
-        names.push(format!("{} more", gpus.len() - SHOWN));
-    }
-    names.join(", ")
-}
+/// The pair with the shortest list of reasons, for a one-line message.
+pub(super) struct Closest<'a>(pub(super) &'a [RejectedGpu]);
 
-/// First line of the GPU with the shortest list of reasons, for a one-line message.
-pub(crate) struct Summary<'a>(pub(crate) &'a [RejectedGpu]);
-
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for Closest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The candidate that comes closest says most about what would have to change.
         let closest = self
@@ -85,6 +78,7 @@ impl fmt::Display for Summary<'_> {
             write!(f, "; GPU {} on {}: {first}", gpu.gpu, candidate.gpu)?;
             match candidate.differences.len() - 1 {
                 0 => {}
+                1 => f.write_str(" and 1 more difference")?,
                 more => write!(f, " and {more} more differences")?,
             }
         }
