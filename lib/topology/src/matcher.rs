@@ -212,7 +212,7 @@ impl Matcher {
         chosen: bool,
     ) -> Problem<'a> {
         let sides = (&self.side, &target.side);
-        Problem::new(sides, &target.rows, &self.links, chosen, ties)
+        Problem::new(sides, &target.rows, chosen, ties)
     }
 
     fn choose(

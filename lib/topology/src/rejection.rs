@@ -54,7 +54,7 @@ pub enum Tie {
     Hives,
     /// GPUs of one CPU stay at one CPU, those of different CPUs do not.
     Numa,
-    /// Links among the chosen GPUs.
+    /// GPUs have as many links to those that are chosen with them as they had.
     Links,
 }
 
@@ -63,7 +63,7 @@ impl Tie {
         match self {
             Self::Hives => "hives kept together",
             Self::Numa => "CPUs kept together",
-            Self::Links => "links among the chosen GPUs",
+            Self::Links => "their links to each other kept",
         }
     }
 }

@@ -32,8 +32,6 @@ pub(crate) struct Problem<'a> {
     pub(crate) destination: &'a Side,
     /// Destination GPUs that each source GPU may take, looked at alone.
     pub(crate) rows: &'a [Bits],
-    /// PCIe and XGMI links of each source GPU that lead somewhere.
-    pub(crate) source_links: &'a [usize],
     /// For each source GPU; empty where CPUs are not tied.
     pub(crate) demands: Vec<Vec<Demand>>,
     pub(crate) ties: Ties,
@@ -50,7 +48,6 @@ impl<'a> Problem<'a> {
     pub(crate) fn new(
         (source, destination): (&'a Side, &'a Side),
         rows: &'a [Bits],
-        source_links: &'a [usize],
         subset: bool,
         ties: Ties,
     ) -> Self {
@@ -76,7 +73,6 @@ impl<'a> Problem<'a> {
             source,
             destination,
             rows,
-            source_links,
             demands,
             ties,
             subset,

@@ -102,7 +102,8 @@ impl Scope<'_> {
         let destination = self.problem.destination;
         let linked = self.active.iter().all(|gpu| {
             state.assignment.get(gpu).is_some_and(|image| {
-                self.problem.source_links[gpu] <= destination.valid_links(image, chosen)
+                let wanted = self.problem.source.valid_links(gpu, self.active);
+                wanted <= destination.valid_links(image, chosen)
             })
         });
         if !linked {
