@@ -12,6 +12,7 @@
 mod bo_flags;
 mod buffer;
 mod checks;
+mod compact;
 mod device;
 mod difference;
 mod id;
@@ -30,6 +31,10 @@ mod system;
 pub use bo_flags::BoFlags;
 pub use buffer::{MAX_BUFFER_SIZE_ENV, parse_max_buffer_size};
 pub use checks::{Checks, Switch};
+pub use compact::{
+    COMPACT_VERSION, CompactCpu, CompactError, CompactGpu, CompactLinks, CompactModel,
+    CompactOtherLinks, CompactTopology,
+};
 pub use device::compare_gpus;
 pub use difference::{Difference, Rule, Value};
 pub use id::{ActualGpuId, HiveId, NodeId, RenderMinor, UserGpuId};

@@ -1,5 +1,7 @@
 //! Nodes of a system: CPUs and GPUs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ActualGpuId, ComputePartition, HiveId, Link, MemoryPartition, NodeId, RenderMinor, UserGpuId,
 };
@@ -16,7 +18,7 @@ pub struct CpuNode {
 }
 
 /// Memory of a GPU: its first bank that is a frame buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vram {
     /// The CPU can reach all of it (heap type 1; type 2 is private).
     pub public: bool,
@@ -28,7 +30,10 @@ pub struct Vram {
 /// `nodes/N/properties` (kernel 6.12) and in the C plugin's `kfd_device_entry`.
 ///
 /// A property that the kernel does not print is 0, as in the C plugin.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// The names of the fields are also those of [`CompactTopology`](crate::CompactTopology), in camel case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct GpuProperties {
     /// SIMD units.
     pub simd_count: u32,
@@ -75,6 +80,7 @@ pub struct GpuProperties {
     /// Version of the SDMA firmware.
     pub sdma_fw_version: u32,
     /// Its memory. `None`: no frame buffer bank (an APU).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vram: Option<Vram>,
 }
 

@@ -25,9 +25,9 @@ pub const SYSFS_ROOT: &str = "/sys/class/kfd/kfd/topology";
 /// Larger than anything the kernel prints (one page at most).
 const MAX_FILE: u64 = 64 * 1024;
 /// More than 64 partitions of each of 16 GPUs.
-const MAX_ENTRIES: usize = 4096;
+pub(crate) const MAX_ENTRIES: usize = 4096;
 /// 512 GPUs of which each has a link to each other one.
-const MAX_LINKS: usize = 1 << 18;
+pub(crate) const MAX_LINKS: usize = 1 << 18;
 
 /// A topology tree that cannot be understood.
 #[derive(Debug, Error)]
