@@ -31,6 +31,8 @@ pub(crate) struct Side {
     pub(crate) cpu_links: Vec<Vec<CpuLink>>,
     /// GPUs to which each GPU has a link, whatever its kind.
     pub(crate) peers: Vec<Bits>,
+    /// `peers`, and the GPUs that have a link to each GPU: those that notice whether it is chosen.
+    pub(crate) neighbours: Vec<Bits>,
     /// PCIe and XGMI links to GPUs: as many as `peers` unless there are two links between a pair.
     pub(crate) gpu_links: Vec<Vec<u8>>,
     /// GPUs that each GPU reaches over XGMI both ways.
@@ -67,6 +69,7 @@ impl Side {
             cpus: used.iter().map(|index| cpu_nodes[*index]).collect(),
             cpu_links: vec![Vec::new(); count],
             peers: vec![Bits::EMPTY; count],
+            neighbours: vec![Bits::EMPTY; count],
             gpu_links: vec![Vec::new(); count],
             xgmi: vec![Bits::EMPTY; count],
             hives: Vec::new(),
@@ -86,6 +89,8 @@ impl Side {
                     });
                 } else if let Ok(peer) = gpus.binary_search_by_key(&link.to, |gpu| gpu.node) {
                     side.peers[index].add(peer);
+                    side.neighbours[index].add(peer);
+                    side.neighbours[peer].add(index);
                     side.gpu_links[index].extend(u8::try_from(peer));
                     if link.kind == LinkKind::Xgmi && link.bidirectional && peer != index {
                         side.xgmi[index].add(peer);

@@ -84,7 +84,7 @@ impl Scope<'_> {
         for gpu in hanging.iter() {
             let hive = destination.hive_of[gpu];
             if hive.is_some_and(|hive| !self.problem.is_closed(hive))
-                || hive.is_none() && self.problem.subset && !destination.peers[gpu].is_empty()
+                || hive.is_none() && self.problem.subset && !destination.neighbours[gpu].is_empty()
             {
                 return CpuShape::Unique(cpu);
             }
@@ -115,7 +115,7 @@ impl Problem<'_> {
         !self.subset
             || self.cliques.has(hive)
                 && members.iter().all(|gpu| {
-                    self.destination.peers[gpu] == members.without(Bits::one(gpu))
+                    self.destination.neighbours[gpu] == members.without(Bits::one(gpu))
                         && self.destination.gpu_links[gpu].len() + 1 == members.len()
                 })
     }
@@ -136,7 +136,7 @@ impl Problem<'_> {
                 let alone = self.subset
                     && !match hive {
                         Some(hive) => self.is_closed(hive),
-                        None => destination.peers[gpu].is_empty(),
+                        None => destination.neighbours[gpu].is_empty(),
                     };
                 let key = (
                     columns[gpu],
