@@ -332,9 +332,11 @@ impl Matcher {
             Mode::All => all,
             Mode::Subset => {
                 let peers = target.side.peers[to].len();
-                let doubled = target.side.gpu_links[to].len() > peers;
+                // Two links to one GPU, and a link to itself, are there with fewer others than links.
+                let folded =
+                    target.side.gpu_links[to].len() > peers || target.side.peers[to].has(to);
                 let most = target.side.cpu_links[to].len() + peers.min(self.gpus.len() - 1);
-                if doubled { all } else { all.min(most) }
+                if folded { all } else { all.min(most) }
             }
         }
     }
