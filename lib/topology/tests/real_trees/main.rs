@@ -2,6 +2,7 @@
 
 mod damage;
 mod facts;
+mod matching;
 mod notation;
 #[path = "../trees/mod.rs"]
 mod trees;

@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 /// Files of a tree by path below the `topology` directory; `None` is one that may not be read.
 pub(crate) type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// Where the trees lie, seen from the crate that uses this file.
-const DIR: &str = "tests/trees";
-
 /// All trees with their names, sorted.
 pub(crate) fn all() -> Vec<(String, Files)> {
     let mut names: Vec<String> = fs::read_dir(dir())
@@ -38,8 +35,13 @@ pub(crate) fn tree(name: &str) -> Files {
     expand(&text).unwrap_or_else(|error| panic!("{name}.tree: {error}"))
 }
 
+/// Where the trees lie, seen from this crate and from the fuzz targets, which use this file as well.
 fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(DIR)
+    ["tests/trees", "../lib/topology/tests/trees"]
+        .map(|dir| Path::new(env!("CARGO_MANIFEST_DIR")).join(dir))
+        .into_iter()
+        .find(|dir| dir.is_dir())
+        .expect("directory of the trees")
 }
 
 /// Expands the notation into files.
