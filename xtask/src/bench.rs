@@ -26,6 +26,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Name {
+    /// Whether GPUs can be matched, and how, for whole machines and for 5,000 nodes. On this machine, one core.
+    Matching,
     /// Do reading of images and copying to the GPU overlap? On this machine, with delaying engines.
     Overlap,
     /// Memory that a large BO needs at dump and restore. In a test machine.
@@ -40,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         columns: Vec::new(),
     };
     match args.name {
-        Name::Overlap => overlap(&mut print)?,
+        Name::Matching => example("rocferry-topology", "matching", &mut print)?,
+        Name::Overlap => example("rocferry-gpu", "overlap", &mut print)?,
         Name::Staging => {
             // The simulated memory is the machine's own, and a dump holds it once more on disk.
             let bytes = args.bo_mib * args.gpus;
@@ -63,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn overlap(print: &mut Printer) -> Result<()> {
+/// Runs an example that prints an object a line.
+fn example(package: &str, example: &str, print: &mut Printer) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
         .current_dir(source_root())
@@ -71,9 +75,9 @@ fn overlap(print: &mut Printer) -> Result<()> {
             "run",
             "--release",
             "--package",
-            "rocferry-gpu",
+            package,
             "--example",
-            "overlap",
+            example,
         ])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -83,7 +87,7 @@ fn overlap(print: &mut Printer) -> Result<()> {
         print.line(line)?;
     }
     if !out.status.success() {
-        bail!("Reading and copying do not overlap as they must");
+        bail!("Example {example} of {package} failed: {}", out.status);
     }
     Ok(())
 }

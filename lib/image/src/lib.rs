@@ -26,6 +26,7 @@ mod frame;
 mod id;
 mod index;
 mod kfd;
+pub mod manifest;
 pub mod names;
 mod pages;
 mod pstree;
