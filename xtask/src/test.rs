@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Root file systems to run on: sid (CRIU 4.2.1), trixie (4.1.1), bookworm (3.17.1).
     #[arg(long, value_delimiter = ',', default_value = "sid,trixie,bookworm")]
     userland: Vec<Userland>,
+    /// How often each scenario runs, one time after the other: shows what fails now and then.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
     /// Print the names of the scenarios and stop.
     #[arg(long)]
     list: bool,
@@ -80,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         conformance(&lab, &programs, &mut tally)?;
     }
     for &userland in &args.userland {
-        scenarios(&lab, userland, &programs, &args.names, &mut tally)?;
+        scenarios(&lab, userland, &programs, args, &mut tally)?;
     }
     println!();
     for name in &tally.failed {
@@ -169,7 +172,7 @@ fn scenarios(
     lab: &Lab,
     userland: Userland,
     programs: &Programs,
-    names: &[String],
+    args: &Args,
     tally: &mut Tally,
 ) -> Result<()> {
     println!("[test] scenarios on {userland}");
@@ -180,7 +183,11 @@ fn scenarios(
         let mut running = None;
         let mut closed = false;
         let skip: String = done.iter().map(|name| format!(" --skip {name}")).collect();
-        let script = format!("/host/bin/scenarios run {}{skip}", names.join(" "));
+        let script = format!(
+            "/host/bin/scenarios run --repeat {} {}{skip}",
+            args.repeat,
+            args.names.join(" ")
+        );
         let ended = session.exec_with(&script, Duration::from_secs(5000), &mut |stream, line| {
             if let Some(name) = line.strip_prefix("run ") {
                 running = Some(name.to_owned());
@@ -213,6 +220,7 @@ fn scenarios(
                     println!(
                         "  {userland}: {name} runs once more: QEMU ran code of the kernel that was being patched"
                     );
+                    done.remove(&name);
                     continue;
                 }
                 println!("  {userland}: not ok {name}: the machine died: {error:#}");

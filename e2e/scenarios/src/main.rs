@@ -8,6 +8,7 @@
 mod case;
 mod cases;
 mod criu;
+mod hang;
 mod image_files;
 mod proc;
 mod rocminfo;
@@ -42,6 +43,9 @@ enum Verb {
         /// Names to be left out.
         #[arg(long)]
         skip: Vec<String>,
+        /// How often each case runs, one time after the other.
+        #[arg(long, default_value_t = 1)]
+        repeat: u32,
         /// Keep the folder and print the logs of passing cases too.
         #[arg(long)]
         verbose: bool,
@@ -75,8 +79,14 @@ fn main() -> ExitCode {
         Verb::Run {
             names,
             skip,
+            repeat,
             verbose,
-        } => run::run(&names, &skip, verbose),
+        } => run::run(&run::Choice {
+            names,
+            skip,
+            repeat,
+            verbose,
+        }),
         Verb::Bench { name, args } => cases::bench::run(&name, &args),
         Verb::Enter {
             root,

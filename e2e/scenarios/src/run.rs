@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use crate::case::{BIN, Case, Lab, SHARED_BIN, Skip};
 use crate::cases;
 use crate::criu::Criu;
+use crate::hang::{self, kernel_log};
 use crate::proc;
 
 /// Prints the names of all cases.
@@ -24,63 +25,100 @@ pub(crate) fn list() {
     }
 }
 
+/// Which cases to run, and how.
+pub(crate) struct Choice {
+    /// Beginnings of names; none = all.
+    pub(crate) names: Vec<String>,
+    /// Whole names to be left out.
+    pub(crate) skip: Vec<String>,
+    /// How often each case runs, one time after the other.
+    pub(crate) repeat: u32,
+    /// Print the kernel's messages of passing cases too.
+    pub(crate) verbose: bool,
+}
+
+/// How the cases ended so far.
+#[derive(Default)]
+struct Tally {
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+    /// Names of those that passed.
+    good: BTreeSet<&'static str>,
+}
+
 /// Runs the chosen cases. True when none failed.
-pub(crate) fn run(names: &[String], skip: &[String], verbose: bool) -> Result<bool> {
+pub(crate) fn run(choice: &Choice) -> Result<bool> {
     prepare()?;
     let criu = Criu::install()?;
-    let begins = |case: &Case, list: &[String]| list.iter().any(|name| case.name.starts_with(name));
+    let names = &choice.names;
+    let begins = |case: &Case| names.iter().any(|name| case.name.starts_with(name));
     let chosen: Vec<_> = cases::all()
         .into_iter()
-        .filter(|case| names.is_empty() || begins(case, names))
-        // Whole names: one case's name may be the beginning of another's.
-        .filter(|case| !skip.iter().any(|name| name == case.name))
+        .filter(|case| names.is_empty() || begins(case))
         .collect();
     if chosen.is_empty() {
         bail!("no case has such a name");
     }
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    let mut good = BTreeSet::new();
+    let mut tally = Tally::default();
     for case in chosen {
-        if !case.on.includes(criu.version) {
-            skipped += 1;
+        // Whole names: one case's name may be the beginning of another's.
+        if choice.skip.iter().any(|name| name == case.name) {
             continue;
         }
-        if let Some(other) = passed_as(case.name, &good) {
-            passed += 1;
+        if !case.on.includes(criu.version) {
+            tally.skipped += 1;
+            continue;
+        }
+        if let Some(other) = passed_as(case.name, &tally.good) {
+            tally.passed += 1;
             say(&format!("ok {} (it is {other})", case.name));
             continue;
         }
-        say(&format!("run {}", case.name));
-        let begun = Instant::now();
-        let known = kernel_log().lines().count();
-        let alive = watch(&case);
-        let result = run_one(&case, &criu);
-        drop(alive);
-        let took = begun.elapsed().as_secs_f32();
-        match result {
-            Ok(()) => {
-                passed += 1;
-                good.insert(case.name);
-                say(&format!("ok {} ({took:.1} s)", case.name));
-                if verbose {
-                    say(&kernel_log_from(known));
-                }
-            }
-            Err(error) if error.is::<Skip>() => {
-                skipped += 1;
-                say(&format!("skip {}: {error}", case.name));
-            }
-            Err(error) => {
-                failed += 1;
-                say(&format!("not ok {} ({took:.1} s): {error:#}", case.name));
-                say(&kernel_log_from(known));
-            }
+        for _ in 0..choice.repeat {
+            run_and_say(&case, &criu, choice.verbose, &mut tally);
         }
     }
+    let Tally {
+        passed,
+        failed,
+        skipped,
+        ..
+    } = tally;
     say(&format!(
         "{passed} passed, {failed} failed, {skipped} skipped"
     ));
     Ok(failed == 0)
+}
+
+/// Runs a case once, and says how it ended.
+fn run_and_say(case: &Case, criu: &Criu, verbose: bool, tally: &mut Tally) {
+    say(&format!("run {}", case.name));
+    let begun = Instant::now();
+    let known = kernel_log().lines().count();
+    let alive = watch(case);
+    let result = run_one(case, criu);
+    drop(alive);
+    let took = begun.elapsed().as_secs_f32();
+    match result {
+        Ok(()) => {
+            tally.passed += 1;
+            tally.good.insert(case.name);
+            say(&format!("ok {} ({took:.1} s)", case.name));
+            if verbose {
+                say(&kernel_log_from(known));
+            }
+        }
+        Err(error) if error.is::<Skip>() => {
+            tally.skipped += 1;
+            say(&format!("skip {}: {error}", case.name));
+        }
+        Err(error) => {
+            tally.failed += 1;
+            say(&format!("not ok {} ({took:.1} s): {error:#}", case.name));
+            say(&kernel_log_from(known));
+        }
+    }
 }
 
 /// The case that has passed and is the same as this one.
@@ -91,8 +129,14 @@ fn passed_as(name: &str, good: &BTreeSet<&str>) -> Option<&'static str> {
     good.contains(same.1).then_some(same.1)
 }
 
+/// Folder of the case that runs.
+const CASE_DIR: &str = "/run/rocferry/case";
+
 /// Exit status after a hung case: the machine is not to be trusted any more, the host starts another one.
 const HUNG: i32 = 3;
+
+/// After its report a hung case gets this long: one that then goes on has only missed a wake-up.
+const REVIVAL: Duration = Duration::from_secs(10);
 
 /// Ends this program when the case does not end within its limit. Dropping the sender calls it off.
 fn watch(case: &Case) -> Sender<()> {
@@ -101,36 +145,18 @@ fn watch(case: &Case) -> Sender<()> {
     thread::spawn(move || {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
             say(&format!("not ok {name} ({} s): it hangs", limit.as_secs()));
-            say(&fs::read_to_string("/sys/kernel/debug/kfd-sim/processes").unwrap_or_default());
-            say(&stacks());
+            hang::report(Path::new(CASE_DIR), &say);
+            if ended.recv_timeout(REVIVAL) == Err(RecvTimeoutError::Disconnected) {
+                say("  the case went on by itself after this report was made");
+            }
             std::process::exit(HUNG);
         }
     });
     alive
 }
 
-/// Where the threads of CRIU and of the case's programs stand in the kernel.
-fn stacks() -> String {
-    let mut text = String::new();
-    for (pid, command) in proc::all().unwrap_or_default() {
-        if !command.starts_with("criu ") && !command.contains("rocferry/bin/") {
-            continue;
-        }
-        let threads = fs::read_dir(format!("/proc/{pid}/task"))
-            .into_iter()
-            .flatten();
-        for thread in threads.filter_map(Result::ok) {
-            let read = |file: &str| fs::read_to_string(thread.path().join(file));
-            let name = read("comm").unwrap_or_default();
-            let stack = read("stack").unwrap_or_default();
-            text += &format!("{pid} {:?} {name}{stack}", thread.file_name());
-        }
-    }
-    text
-}
-
 fn run_one(case: &Case, criu: &Criu) -> Result<()> {
-    let root = Path::new("/run/rocferry/case");
+    let root = Path::new(CASE_DIR);
     let before = kernel_warnings();
     let mut lab = Lab::new(root, criu.clone())?;
     let result = catch_unwind(AssertUnwindSafe(|| (case.run)(&mut lab))).unwrap_or_else(|panic| {
@@ -205,13 +231,6 @@ fn kernel_warnings() -> Vec<String> {
         .filter(|line| bad.iter().any(|word| line.contains(word)))
         .map(str::to_owned)
         .collect()
-}
-
-fn kernel_log() -> String {
-    Command::new("dmesg")
-        .output()
-        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-        .unwrap_or_default()
 }
 
 /// The kernel's messages after the first `known` lines.
