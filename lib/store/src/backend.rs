@@ -14,7 +14,7 @@ use crate::{Key, Kind};
 
 mod error;
 
-pub use error::{BackendError, ErrorClass};
+pub use error::{BackendError, ErrorClass, Source};
 
 /// What is known of an object without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
