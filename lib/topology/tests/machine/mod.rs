@@ -40,7 +40,7 @@ pub(crate) struct Gpu {
 
 impl Machine {
     /// The same as the library's model, CPUs first.
-    pub(crate) fn system<Id: From<u32>>(&self) -> System<Id> {
+    pub(crate) fn system<Id: From<u32> + Default>(&self) -> System<Id> {
         let wires = |wires: &[Wire]| -> Vec<Link> {
             let link = |&(kind, to): &Wire| Link::new(kind, NodeId(to));
             wires.iter().map(link).collect()
@@ -56,17 +56,13 @@ impl Machine {
             Node::Gpu(GpuNode {
                 node: NodeId(gpu.node),
                 id: Id::from(gpu.id),
-                render_minor: rocferry_topology::RenderMinor(128 + gpu.node),
-                domain: 0,
-                hive_id: None,
                 properties: gpu.properties.clone(),
-                location_id: None,
-                unique_id: None,
                 gfx_target_version: gpu.gfx,
                 num_xcc: gpu.xcc,
                 compute_partition: gpu.compute,
                 memory_partition: gpu.memory,
                 links: wires(&gpu.links),
+                ..GpuNode::default()
             })
         });
         let masked = self.masked.iter().copied().map(NodeId).collect();
