@@ -5,6 +5,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod guest;
 mod images;
 mod mutants;
@@ -28,6 +29,8 @@ enum Verb {
     Demo(demo::Args),
     /// Measure.
     Bench(bench::Args),
+    /// Feed a parser with mutated inputs until it fails.
+    Fuzz(fuzz::Args),
     /// Put known defects into the plugin, one at a time, and see that a test fails for each.
     Mutants(mutants::Args),
     /// Unit tests, the simulator's conformance, and all scenarios with real CRIU.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
