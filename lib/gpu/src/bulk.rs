@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rocferry_image::{
     Block, BoBlocks, Digest, FRAME_HEADER, GpuPages, ImageError, PagePart, close_checked,
@@ -27,14 +28,15 @@ pub(crate) enum PagesFile {
 }
 
 impl PagesFile {
-    /// Wraps an open file that stands at the first byte of its content.
-    pub(crate) fn new(fd: OwnedFd, name: &str) -> io::Result<Self> {
+    /// Wraps an open file that stands at the first byte of its content. `patience` is for streams: how long
+    /// nothing may move.
+    pub(crate) fn new(fd: OwnedFd, name: &str, patience: Duration) -> io::Result<Self> {
         let mode = rustix::fs::fstat(fd.as_fd())?.st_mode;
         let file = File::from(fd);
         Ok(if FileType::from_raw_mode(mode) == FileType::RegularFile {
             Self::Regular(FdFile::new(file, name))
         } else {
-            Self::Stream(StreamFile::new(file, name, FRAME_HEADER))
+            Self::Stream(StreamFile::new(file, name, FRAME_HEADER, patience)?)
         })
     }
 
@@ -50,8 +52,9 @@ impl PagesFile {
     pub(crate) fn read_to_end(self, name: &str) -> Result<(), ImageError> {
         match self {
             Self::Regular(_) => Ok(()),
-            Self::Stream(file) => io::copy(&mut file.into_inner(), &mut io::sink())
-                .map(drop)
+            Self::Stream(file) => file
+                .read_to_end()
+                .map_err(io::Error::other)
                 .map_err(ImageError::io(name, "read")),
         }
     }

@@ -14,8 +14,12 @@ const MAX_READERS: u64 = 64;
 /// Seconds for one copy when the environment does not say: the engine may be busy with other processes.
 const DEFAULT_COPY_TIMEOUT_S: u64 = 60;
 
+/// Seconds without a byte from or to CRIU's image streamer: whoever sends the images elsewhere may have to
+/// wait for a network.
+const DEFAULT_STREAM_TIMEOUT_S: u64 = 600;
+
 /// A day: who wants more wants no limit, and none would hang a dump for good.
-const MAX_COPY_TIMEOUT_S: u64 = 86_400;
+const MAX_TIMEOUT_S: u64 = 86_400;
 
 /// How the plugin was asked to work.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ pub struct Config {
     pub readers: usize,
     /// `ROCFERRY_COPY_TIMEOUT_S`: how long one copy may take before the operation fails.
     pub copy_timeout: Duration,
+    /// `ROCFERRY_STREAM_TIMEOUT_S`: how long CRIU's image streamer may give or take no byte of GPU contents.
+    pub stream_timeout: Duration,
 }
 
 impl Config {
@@ -55,18 +61,17 @@ impl Config {
             })
         };
         let readers = number("ROCFERRY_READERS", DEFAULT_READERS, 0, MAX_READERS);
-        let seconds = number(
-            "ROCFERRY_COPY_TIMEOUT_S",
-            DEFAULT_COPY_TIMEOUT_S,
-            1,
-            MAX_COPY_TIMEOUT_S,
-        );
+        let mut seconds =
+            |name, default| Duration::from_secs(number(name, default, 1, MAX_TIMEOUT_S));
+        let copy_timeout = seconds("ROCFERRY_COPY_TIMEOUT_S", DEFAULT_COPY_TIMEOUT_S);
+        let stream_timeout = seconds("ROCFERRY_STREAM_TIMEOUT_S", DEFAULT_STREAM_TIMEOUT_S);
         (
             Self {
                 checks,
                 ring_bytes,
                 readers: usize::try_from(readers).unwrap_or(0),
-                copy_timeout: Duration::from_secs(seconds),
+                copy_timeout,
+                stream_timeout,
             },
             warnings,
         )
@@ -85,15 +90,20 @@ mod tests {
     fn numbers_outside_of_their_range_are_ignored_with_a_warning() {
         let (config, warnings) = read("ROCFERRY_COPY_TIMEOUT_S", "7");
         assert_eq!((config.copy_timeout.as_secs(), warnings.len()), (7, 0));
+        assert_eq!(config.stream_timeout.as_secs(), 600);
+        let (config, warnings) = read("ROCFERRY_STREAM_TIMEOUT_S", "8");
+        assert_eq!((config.stream_timeout.as_secs(), warnings.len()), (8, 0));
         assert_eq!(read("ROCFERRY_READERS", "0").0.readers, 0);
         for (name, value) in [
             ("ROCFERRY_COPY_TIMEOUT_S", "0"),
             ("ROCFERRY_COPY_TIMEOUT_S", "1s"),
+            ("ROCFERRY_STREAM_TIMEOUT_S", "86401"),
             ("ROCFERRY_READERS", "65"),
             ("ROCFERRY_READERS", "-1"),
         ] {
             let (config, warnings) = read(name, value);
             assert_eq!((config.readers, config.copy_timeout.as_secs()), (4, 60));
+            assert_eq!(config.stream_timeout.as_secs(), 600);
             assert!(
                 warnings.len() == 1 && warnings[0].starts_with(name),
                 "{warnings:?}"

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rocferry_image::{FileId, ImageError, KfdImage, names, write_image};
 
@@ -36,7 +37,10 @@ pub(super) fn save(
     let mut engines = Vec::new();
     for pages in &layout.files {
         let name = names::pages(id, pages.gpu);
-        files.push((create(host, &name, pages.total)?, name));
+        files.push((
+            create(host, &name, pages.total, config.stream_timeout)?,
+            name,
+        ));
         if !pages.parts.is_empty() {
             let minor = image.system.gpu(pages.gpu).map(|gpu| gpu.render_minor);
             let minor = minor.filter(|minor| devices.gpu(*minor).is_some());
@@ -89,7 +93,12 @@ pub(super) fn save(
 }
 
 /// A new pages file with its header.
-fn create(host: &dyn Host, name: &str, total: u64) -> Result<PagesFile, ImageError> {
+fn create(
+    host: &dyn Host,
+    name: &str,
+    total: u64,
+    patience: Duration,
+) -> Result<PagesFile, ImageError> {
     let fd = host
         .images()
         .create(name)
@@ -97,5 +106,5 @@ fn create(host: &dyn Host, name: &str, total: u64) -> Result<PagesFile, ImageErr
     let mut file = File::from(fd);
     file.write_all(&total.to_le_bytes())
         .map_err(ImageError::io(name, "write"))?;
-    PagesFile::new(file.into(), name).map_err(ImageError::io(name, "stat"))
+    PagesFile::new(file.into(), name, patience).map_err(ImageError::io(name, "stat"))
 }

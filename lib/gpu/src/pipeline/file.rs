@@ -3,6 +3,8 @@
 mod fd;
 mod stream;
 
+use std::time::Duration;
+
 pub use fd::FdFile;
 use rustix::io::Errno;
 pub use stream::StreamFile;
@@ -87,6 +89,18 @@ pub enum FileError {
         /// Bytes that were not taken.
         missing: usize,
     },
+    /// Whoever is at the other end of a stream gives or takes nothing any more.
+    #[error("{op} of {file} has stood still for {limit:?} at byte {offset}")]
+    Stalled {
+        /// Read or write.
+        op: &'static str,
+        /// The stream's name.
+        file: String,
+        /// Where in it.
+        offset: u64,
+        /// How long nothing has moved.
+        limit: Duration,
+    },
     /// A stream was asked for something that it has passed.
     #[error("Stream {file} is at byte {position} and cannot go back to byte {offset}")]
     OutOfOrder {
@@ -107,6 +121,7 @@ impl FileError {
             Self::Io { offset, .. }
             | Self::ShortRead { offset, .. }
             | Self::ShortWrite { offset, .. }
+            | Self::Stalled { offset, .. }
             | Self::OutOfOrder { offset, .. } => *offset,
         }
     }

@@ -7,8 +7,8 @@
 //! then the calling thread reads slot i+1 while the engine copies slot i.
 //!
 //! *Memory*: the rings, within [`Budget`], whatever the size of an object. *Errors*: the first one wins,
-//! stops all GPUs, and names the object; every thread is joined first. *Time*: a copy has a time-out; file
-//! I/O has none. *Integrity*: [`save`] returns the BLAKE3 of each block of [`BLOCK`] bytes, which [`load`]
+//! stops all GPUs, and names the object; every thread is joined first. *Time*: a copy has a time-out,
+//! and so has a stream that moves no byte; regular files take as long as the kernel does. *Integrity*: [`save`] returns the BLAKE3 of each block of [`BLOCK`] bytes, which [`load`]
 //! checks before the last bytes of the block go to the GPU. *Logging*: none here, since CRIU's log belongs to
 //! the hook's thread; [`Report::events`] carries the timing.
 

@@ -36,7 +36,7 @@ pub(super) fn fill(
             "The images are a stream: one GPU is filled after the other, by one thread"
         );
         for pages in &layout.files {
-            let source = Source::open(host, (id, ours), pages)?;
+            let source = Source::open(host, config, (id, ours), pages)?;
             load(
                 host,
                 config,
@@ -53,7 +53,7 @@ pub(super) fn fill(
     let sources = layout
         .files
         .iter()
-        .map(|pages| Source::open(host, (id, ours), pages));
+        .map(|pages| Source::open(host, config, (id, ours), pages));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let contents = sources.iter().any(|source| !source.pages.parts.is_empty());
     let helpers = contents && config.readers > 0 && tids::reserve(host);
@@ -76,6 +76,7 @@ impl<'a> Source<'a> {
     /// Opens the pages file of a GPU, and reads its index before that: a stream has one file open at a time.
     fn open(
         host: &dyn Host,
+        config: &Config,
         (id, ours): (FileId, bool),
         pages: &'a GpuPages,
     ) -> Result<Self, RestoreError> {
@@ -87,7 +88,8 @@ impl<'a> Source<'a> {
             .map_err(ImageError::io(&name, "open"))?;
         let fd = fd.ok_or_else(|| RestoreError::MissingImage { name: name.clone() })?;
         let fd = check_pages(fd, &name, pages.total)?;
-        let file = PagesFile::new(fd, &name).map_err(ImageError::io(&name, "stat"))?;
+        let file = PagesFile::new(fd, &name, config.stream_timeout)
+            .map_err(ImageError::io(&name, "stat"))?;
         Ok(Self {
             pages,
             name,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rocferry_gpu::pipeline::testing::{Fault, FaultyCopy, FaultyFile, MemoryEngine, Step};
 use rocferry_gpu::pipeline::{
-    CopyEngine, FdFile, FileEngine, GpuTransfer, Options, PipelineError, Report, load, save,
+    CopyEngine, FdFile, FileEngine, FileError, GpuTransfer, Options, PipelineError, Report,
+    StreamFile, load, save,
 };
 use rocferry_topology::UserGpuId;
 use rustix::io::Errno;
@@ -226,4 +227,45 @@ fn no_space() {
         "Cannot write BO 0 of GPU 0x0001 from byte 0 on"
     );
     assert_eq!(cause.to_string(), "Write of full at byte 8 failed");
+}
+
+#[test]
+fn a_stream_that_stands_still_ends_the_transfer_and_names_the_object() {
+    let patience = Duration::from_millis(100);
+    for readers in [0, 1, 3] {
+        let gpu = Gpu::new(1, &[1, 600, 2], false);
+        let image = gpu.image();
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        for verb in [Verb::Save, Verb::Load] {
+            // Neither end is used by anybody else: a pipe holds 16 pages, and the other one 2 of them.
+            let end = if verb == Verb::Save {
+                writer.try_clone().unwrap()
+            } else {
+                let (half, full) = rustix::pipe::pipe().unwrap();
+                rustix::io::write(&full, &image[8..8 + 2 * 4096]).unwrap();
+                std::mem::forget(full);
+                half
+            };
+            let file = StreamFile::new(end, "pages", 8, patience).unwrap();
+            let mut engine = MemoryEngine::new();
+            let error = watched(|| {
+                let job = GpuTransfer {
+                    gpu: UserGpuId(0xabc),
+                    engine: &mut engine,
+                    file: &file,
+                    bos: gpu.specs(),
+                    index: None,
+                };
+                verb.run(vec![job], &options(readers, 4)).unwrap_err()
+            });
+            let (PipelineError::Write { bo, source, .. } | PipelineError::Read { bo, source, .. }) =
+                &error
+            else {
+                panic!("{verb:?}: {error}");
+            };
+            assert_eq!(*bo, 1, "{verb:?}");
+            assert!(matches!(source, FileError::Stalled { .. }), "{source}");
+        }
+        drop(reader);
+    }
 }

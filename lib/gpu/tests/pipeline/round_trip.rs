@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use rocferry_gpu::pipeline::testing::MemoryEngine;
@@ -165,7 +166,7 @@ fn streams_go_through_pipes() {
                     std::io::Read::read_to_end(&mut File::from(reader), &mut bytes).unwrap();
                     bytes
                 });
-                let file = StreamFile::new(writer, "pages", 8);
+                let file = StreamFile::new(writer, "pages", 8, Duration::from_secs(60)).unwrap();
                 run_one(&gpu, &file, readers, |job, options| {
                     save(vec![job], options)
                 })
@@ -180,7 +181,7 @@ fn streams_go_through_pipes() {
         watched(|| {
             std::thread::scope(|scope| {
                 scope.spawn(|| std::io::Write::write_all(&mut File::from(writer), &saved).unwrap());
-                let file = StreamFile::new(reader, "pages", 8);
+                let file = StreamFile::new(reader, "pages", 8, Duration::from_secs(60)).unwrap();
                 run_one(&fresh, &file, readers, |job, options| {
                     load(vec![job], options)
                 })
