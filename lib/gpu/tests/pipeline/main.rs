@@ -5,4 +5,5 @@
 mod behaviour;
 mod common;
 mod faults;
+mod interleavings;
 mod round_trip;
