@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -12,9 +13,14 @@ use bytes::Bytes;
 
 use crate::{Key, Kind};
 
+mod directory;
 mod error;
+mod memory;
 
+pub use directory::Directory;
+pub(crate) use error::OutOfRange;
 pub use error::{BackendError, ErrorClass, Source};
+pub use memory::Memory;
 
 /// What is known of an object without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,4 +112,50 @@ pub trait ObjectWriter: Send + fmt::Debug {
 
     /// Gives it up and removes what was written.
     async fn abort(self: Box<Self>);
+}
+
+/// Bytes in `range` if it lies inside an object of this size.
+fn range_length(range: &Range<u64>, size: u64) -> Option<u64> {
+    if range.end > size {
+        return None;
+    }
+    range.end.checked_sub(range.start)
+}
+
+#[async_trait]
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    async fn get(
+        &self,
+        key: &Key,
+        range: Option<Range<u64>>,
+        limit: u64,
+    ) -> Result<Bytes, BackendError> {
+        (**self).get(key, range, limit).await
+    }
+
+    async fn head(&self, key: &Key) -> Result<Option<Meta>, BackendError> {
+        (**self).head(key).await
+    }
+
+    async fn put(
+        &self,
+        key: &Key,
+        content: Bytes,
+        existing: Existing,
+        needs: &[Key],
+    ) -> Result<(), BackendError> {
+        (**self).put(key, content, existing, needs).await
+    }
+
+    async fn writer(&self, key: &Key) -> Result<Box<dyn ObjectWriter>, BackendError> {
+        (**self).writer(key).await
+    }
+
+    async fn list(&self, kind: Kind) -> Result<Vec<(Key, Meta)>, BackendError> {
+        (**self).list(kind).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), BackendError> {
+        (**self).delete(key).await
+    }
 }

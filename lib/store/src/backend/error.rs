@@ -1,5 +1,6 @@
 //! What can go wrong with a backend, and whether trying again helps.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::Key;
@@ -94,7 +95,27 @@ pub enum ErrorClass {
     Temporary(Option<Duration>),
 }
 
+/// A piece was asked for that the object does not have.
+#[derive(Debug, thiserror::Error)]
+#[error("Bytes {} to {} of {size}", .range.start, .range.end)]
+pub(crate) struct OutOfRange {
+    pub(crate) range: Range<u64>,
+    pub(crate) size: u64,
+}
+
 impl BackendError {
+    pub(crate) fn failed(
+        operation: &'static str,
+        object: impl Into<String>,
+        source: impl Into<Source>,
+    ) -> Self {
+        Self::Failed {
+            operation,
+            object: object.into(),
+            source: source.into(),
+        }
+    }
+
     /// Whether trying again helps.
     #[must_use]
     pub const fn class(&self) -> ErrorClass {
