@@ -1,11 +1,42 @@
-//! The manifest: what a stored checkpoint consists of, and whose it is.
+//! The manifest: what a stored checkpoint consists of, and whose it is. `docs/store.md` describes its fields.
 
+mod blocks;
+mod columns;
+mod decode;
+mod encode;
+mod error;
 mod id;
+mod size;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod wire;
 
+pub use blocks::Blocks;
+pub use error::ManifestError;
 pub use id::{BlockId, CheckpointId, DataKeyId, InvalidId, PackId};
+pub use size::{PlacedBlock, Totals};
 
 /// Largest size of a block before compression, in bytes. Blocks are aligned to it within each span.
 pub const BLOCK_SIZE: u32 = 4 << 20;
+
+/// Bytes at the start of a pack that hold no block.
+pub const PACK_HEADER: u64 = 40;
+
+/// Largest size of a pack, in bytes.
+pub const MAX_PACK: u64 = 1 << 30;
+
+/// Largest size of an encoded manifest, in bytes: some 20 TiB of stored blocks.
+pub const MAX_MANIFEST: u64 = 256 << 20;
+
+/// Most files of a checkpoint, directories and links included.
+pub const MAX_FILES: usize = 1 << 20;
+
+/// Most entries of each list in a [`Source`].
+const MAX_LIST: usize = 4096;
+
+/// Version of the message that this code writes, and the newest that it reads.
+const VERSION: u32 = 1;
 
 /// A stored checkpoint of one container, or of one process tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +152,7 @@ pub struct Span {
     /// What it is to whoever wrote it, for instance the GPU and the address of a BO.
     pub label: Option<String>,
     /// Its blocks: all of [`BLOCK_SIZE`] but the last one.
-    pub blocks: Vec<BlockRef>,
+    pub blocks: Blocks,
 }
 
 /// Where a block is.
@@ -153,12 +184,33 @@ pub enum Encoding {
     Zstd,
 }
 
-impl Span {
-    /// Size of its block at `index`, in bytes.
+impl Encoding {
+    /// Bytes that a block takes in its pack besides its content: a nonce and a tag if it is sealed, else a
+    /// check value where the block's id alone would not tell every damage.
     #[must_use]
-    pub fn block_size(&self, index: usize) -> u32 {
-        let start = index as u64 * u64::from(BLOCK_SIZE);
-        // At most BLOCK_SIZE.
-        u32::try_from(self.size.saturating_sub(start).min(u64::from(BLOCK_SIZE))).unwrap_or(0)
+    pub const fn overhead(self, sealed: bool) -> u32 {
+        match (sealed, self) {
+            (true, _) => 24 + 16,
+            (false, Self::Zstd) => 16,
+            (false, Self::Raw) => 0,
+        }
+    }
+}
+
+/// `free`, or `NAMESPACE/POD/CONTAINER` and the UID of the namespace.
+impl std::fmt::Display for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Free => f.write_str("free"),
+            Self::Pod {
+                namespace,
+                namespace_uid,
+                pod,
+                container,
+            } => write!(
+                f,
+                "{namespace}/{pod}/{container} (namespace {namespace_uid})"
+            ),
+        }
     }
 }
