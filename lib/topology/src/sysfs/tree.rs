@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A tree of small files. Both calls stop at their limit, so that a hostile tree costs no memory.
@@ -14,6 +15,9 @@ pub(super) trait Tree {
     /// The first `limit` bytes of a file.
     fn read(&self, file: &Path, limit: u64) -> io::Result<Vec<u8>>;
 }
+
+/// `O_NONBLOCK` of Linux: opening a pipe does not wait for a writer. Files of sysfs do not care.
+const NON_BLOCKING: i32 = 0o4000;
 
 /// The file system.
 pub(super) struct Disk;
@@ -28,7 +32,9 @@ impl Tree for Disk {
 
     fn read(&self, file: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        File::open(file)?.take(limit).read_to_end(&mut content)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(NON_BLOCKING).open(file)?;
+        file.take(limit).read_to_end(&mut content)?;
         Ok(content)
     }
 }

@@ -1,0 +1,147 @@
+//! What can go wrong in a command.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocferry_image::ImageError;
+use rocferry_topology::{CompactError, ReadError, SourceError};
+use thiserror::Error;
+
+/// A command that cannot give an answer.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder cannot be read.
+    #[error("Cannot read {}", .path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A pipe, a device or the like where a file must be.
+    #[error("{} is neither a file nor a folder", .path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// A folder that holds nothing of what was asked for.
+    #[error("{} holds {missing}", .path.display())]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+        /// What was looked for.
+        missing: &'static str,
+        /// What to do.
+        next_step: &'static str,
+    },
+    /// A published topology is larger than any.
+    #[error("{} has more than {limit} bytes, which no published topology has", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The bound.
+        limit: u64,
+    },
+    /// Neither JSON nor YAML.
+    #[error("{} is no published topology: {reason}", .path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        reason: String,
+    },
+    /// A published topology that makes no sense.
+    #[error("{} is damaged", .path.display())]
+    Compact {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: CompactError,
+    },
+    /// A topology tree that cannot be read.
+    #[error("Cannot read the topology of {place}")]
+    Tree {
+        /// The folder, or "this machine".
+        place: String,
+        /// Why not.
+        source: ReadError,
+    },
+    /// An image that cannot be read.
+    #[error("Cannot read the checkpoint in {}", .dir.display())]
+    Image {
+        /// The folder.
+        dir: PathBuf,
+        /// The file in it, and what is wrong.
+        source: ImageError,
+    },
+    /// Files of several dumps in one folder.
+    #[error("{} holds files of several dumps: {first} does not belong to {second}", .dir.display())]
+    Mixture {
+        /// The folder.
+        dir: PathBuf,
+        /// One file.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A checkpoint that cannot be matched with anything.
+    #[error("Cannot match the GPUs of {place}")]
+    Source {
+        /// File, or where the system comes from.
+        place: String,
+        /// What is wrong with them.
+        source: SourceError,
+    },
+    /// A GPU given by the user is not there.
+    #[error("No GPU {name} in {place}")]
+    NoGpu {
+        /// As given.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// The GPUs there.
+        known: String,
+    },
+    /// The answer cannot be written down.
+    #[error("Cannot write the answer: {reason}")]
+    Write {
+        /// What the library says.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What the user can do about it, a line.
+    #[must_use]
+    pub fn next_step(&self) -> Option<String> {
+        let text = match self {
+            Self::Empty { next_step, .. } => next_step,
+            Self::NoFile { .. } => "Write it to a file first, and name that",
+            Self::TooLarge { .. } | Self::Syntax { .. } => {
+                "Expected is what `rocferry-agent topology show -o json` prints; for a topology tree or a checkpoint, name its folder"
+            }
+            Self::Compact {
+                source: CompactError::Version { .. },
+                ..
+            } => "Use the rocferry-agent of the version that wrote it",
+            Self::Compact { .. } => {
+                "Write it anew with `rocferry-agent topology show -o json` on its machine"
+            }
+            Self::Tree {
+                source: ReadError::Io { source, .. },
+                ..
+            } if source.kind() == io::ErrorKind::NotFound => {
+                "Is the amdgpu driver loaded? Topologies of other machines are named by their folder or file"
+            }
+            Self::Tree { .. } => {
+                "Copy the tree again, or take what `rocferry-agent topology show -o json` prints on its machine"
+            }
+            Self::Image { .. } => "Check that the dump was complete, and copy the folder again",
+            Self::Mixture { .. } => "Dump again, into an empty folder",
+            Self::NoGpu { known, .. } => return Some(format!("GPUs there: {known}")),
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}

@@ -1,0 +1,50 @@
+//! `rocferry-agent`.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use rocferry_agent::{Cli, Error, Exit};
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("Error: {}", causes(&error));
+            let next_step = error.downcast_ref::<Error>().and_then(Error::next_step);
+            if let Some(next_step) = next_step {
+                eprintln!("{next_step}");
+            }
+            Exit::CannotTell.into()
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Exit> {
+    let answer = cli.run()?;
+    for note in &answer.notes {
+        eprintln!("Note: {note}");
+    }
+    match io::stdout().lock().write_all(answer.text.as_bytes()) {
+        // Whoever read it has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.context("Cannot write the answer")?,
+    }
+    Ok(answer.exit)
+}
+
+/// The error and its causes, each once: some libraries repeat the cause in their own text.
+fn causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
