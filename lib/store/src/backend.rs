@@ -15,12 +15,16 @@ use crate::{Key, Kind};
 
 mod directory;
 mod error;
+pub mod faulty;
 mod memory;
+mod retry;
 
 pub use directory::Directory;
 pub(crate) use error::OutOfRange;
 pub use error::{BackendError, ErrorClass, Source};
+pub use faulty::Faulty;
 pub use memory::Memory;
+pub use retry::{RetryPolicy, Retrying};
 
 /// What is known of an object without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

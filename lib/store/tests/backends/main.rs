@@ -2,6 +2,8 @@
 
 mod child;
 mod directory;
+mod faulty;
 mod macros;
 mod memory;
+mod retry;
 mod suite;
