@@ -41,6 +41,7 @@ fn process(system: &System<UserGpuId>) -> TaskRecord {
         num_xcc: gpu.num_xcc,
         compute_partition: Some(ComputePartition::Spx),
         memory_partition: None,
+        partition_index: Some(1),
     });
     let vma = |start: u64, kind, gpu, bo| DeviceVma {
         start,

@@ -1,6 +1,8 @@
 //! State of one process that has /dev/kfd open.
 
-use std::collections::HashSet;
+mod objects;
+
+use std::collections::{BTreeSet, HashSet};
 
 use prost::Message;
 use rocferry_topology::{System, UserGpuId};
@@ -118,11 +120,23 @@ impl KfdImage {
         Some(u32::from_le_bytes(mode) != 0)
     }
 
+    /// GPUs on which the process had SDMA queues, by the records of queues in the kernel's private data. A record
+    /// that does not fit ends the list: the kernel will refuse it.
+    #[must_use]
+    pub fn sdma_gpus(&self) -> BTreeSet<UserGpuId> {
+        objects::sdma_gpus(self)
+    }
+
+    /// Where the records of queues, events and SVM ranges begin in the private data: after the header, a record
+    /// for each device and a record for each buffer object. The counts are bounded.
+    fn objects_at(&self) -> u64 {
+        let gpus = self.system.gpus().count() as u64;
+        8 + 8 * gpus + 272 * self.bos.len() as u64
+    }
+
     /// The kernel checks these only after it has evicted queues and allocated objects.
     fn check_private_data(&self) -> Result<(), FormatError> {
-        let gpus = self.system.gpus().count() as u64;
-        // Header, a record for each device, a record for each buffer object. The counts are bounded.
-        let expected = 8 + 8 * gpus + 272 * self.bos.len() as u64;
+        let expected = self.objects_at();
         let actual = self.priv_data.len() as u64;
         match self.priv_data.first_chunk() {
             Some(version) if actual >= expected => match u32::from_le_bytes(*version) {

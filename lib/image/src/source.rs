@@ -10,6 +10,12 @@ use crate::{KfdImage, TaskRecord};
 pub fn source_system(image: &KfdImage, record: Option<&TaskRecord>) -> System<UserGpuId> {
     let mut system = image.system.clone();
     system.xnack = image.xnack();
+    let sdma = image.sdma_gpus();
+    let devices = record.iter().flat_map(|record| &record.devices);
+    system.sdma_partitions = devices
+        .filter(|device| sdma.contains(&device.user))
+        .filter_map(|device| Some((device.user, device.partition_index?)))
+        .collect();
     for node in &mut system.nodes {
         let Node::Gpu(gpu) = node else { continue };
         let devices = record.iter().flat_map(|record| &record.devices);

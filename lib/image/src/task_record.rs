@@ -43,6 +43,8 @@ pub struct TaskDevice {
     pub compute_partition: Option<ComputePartition>,
     /// How the memory of its card was divided, where the kernel said so.
     pub memory_partition: Option<MemoryPartition>,
+    /// Which partition of its card it was, from 0. `None` for a whole card.
+    pub partition_index: Option<u32>,
 }
 
 /// What a mapping maps.
@@ -172,6 +174,7 @@ fn decode_device(index: usize, content: &[u8]) -> Result<TaskDevice, FormatError
         // A mode that a later version knows counts as not recorded.
         compute_partition: mode(device.compute_partition.as_deref()),
         memory_partition: mode(device.memory_partition.as_deref()),
+        partition_index: device.partition_index,
     })
 }
 
@@ -188,6 +191,7 @@ fn encode_device(device: &TaskDevice) -> wire::TaskDevice {
         num_xcc: device.num_xcc,
         compute_partition: device.compute_partition.map(|mode| mode.to_string()),
         memory_partition: device.memory_partition.map(|mode| mode.to_string()),
+        partition_index: device.partition_index,
     }
 }
 
@@ -257,6 +261,7 @@ mod tests {
                     num_xcc: None,
                     compute_partition: None,
                     memory_partition: Some(MemoryPartition::Nps1),
+                    partition_index: None,
                 },
                 TaskDevice {
                     user: UserGpuId(0xa2),
@@ -266,6 +271,7 @@ mod tests {
                     num_xcc: Some(8),
                     compute_partition: Some(ComputePartition::Cpx),
                     memory_partition: Some(MemoryPartition::Nps4),
+                    partition_index: Some(3),
                 },
             ],
             vmas: vec![

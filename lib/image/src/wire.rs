@@ -231,6 +231,8 @@ pub(crate) struct TaskDevice {
     pub(crate) compute_partition: Option<String>,
     #[prost(string, optional, tag = "7")]
     pub(crate) memory_partition: Option<String>,
+    #[prost(uint32, optional, tag = "8")]
+    pub(crate) partition_index: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -51,7 +51,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Difference {
     /// Name of the property as in sysfs; `vram_public`, `vram_size`, `valid_links`, `cpu_link`,
-    /// `cpu_links`, `compute_partition` and `memory_partition` are derived.
+    /// `cpu_links`, `compute_partition`, `memory_partition` and `partition_index` are derived.
     pub property: &'static str,
     /// Its value in the checkpoint.
     pub source: Value,

@@ -23,6 +23,7 @@ mod matcher;
 mod matching;
 mod node;
 mod partition;
+mod place;
 mod properties;
 mod rejection;
 mod sysfs;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::{GpuNode, Node, ReadError, SYSFS_ROOT, System};
+use crate::{Node, ReadError, SYSFS_ROOT, System};
 
 /// Where the kernel shows its PCI devices.
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
@@ -27,10 +27,11 @@ impl System {
     pub fn read_partition_modes(&mut self, pci_devices: &Path) {
         for node in &mut self.nodes {
             let Node::Gpu(gpu) = node else { continue };
-            let Some(address) = pci_address(gpu) else {
+            let places = gpu.pci_addresses().into_iter();
+            let mut cards = places.map(|address| pci_devices.join(address));
+            let Some(card) = cards.find(|card| card.is_dir()) else {
                 continue;
             };
-            let card = pci_devices.join(address);
             if let Some(mode) = word(&card.join("current_compute_partition")) {
                 gpu.compute_partition = Some(mode);
             }
@@ -39,17 +40,6 @@ impl System {
             }
         }
     }
-}
-
-/// The card that the GPU is on or is a partition of. `location_id` holds bus and device as PCI does; its top
-/// four bits are the number of the partition (`kfd_topology_add_device`, kernel 6.12).
-fn pci_address<Id>(gpu: &GpuNode<Id>) -> Option<String> {
-    let location = gpu.location_id?;
-    let (bus, device, function) = (location >> 8 & 0xff, location >> 3 & 0x1f, location & 7);
-    Some(format!(
-        "{:04x}:{bus:02x}:{device:02x}.{function}",
-        gpu.domain
-    ))
 }
 
 fn word<T: FromStr>(path: &Path) -> Option<T> {
@@ -61,7 +51,7 @@ fn word<T: FromStr>(path: &Path) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ActualGpuId, ComputePartition, MemoryPartition};
+    use crate::{ActualGpuId, ComputePartition, GpuNode, MemoryPartition};
 
     #[test]
     fn partitions_of_a_card_have_its_modes() {
@@ -70,6 +60,11 @@ mod tests {
         std::fs::create_dir(&card).expect("directory");
         std::fs::write(card.join("current_compute_partition"), "CPX\n").expect("file");
         std::fs::write(card.join("current_memory_partition"), "NPS4\n").expect("file");
+        // The only function of its card, whose partitions show another one each.
+        let whole = dir.path().join("0002:c1:02.0");
+        std::fs::create_dir(&whole).expect("directory");
+        std::fs::write(whole.join("current_compute_partition"), "CPX\n").expect("file");
+        std::fs::write(whole.join("current_memory_partition"), "NPS4\n").expect("file");
         let other = dir.path().join("0000:c1:02.3");
         std::fs::create_dir(&other).expect("directory");
         std::fs::write(other.join("current_compute_partition"), "UNKNOWN\n").expect("file");
@@ -88,6 +83,8 @@ mod tests {
             gpu(2, 1, Some(location | 7 << 28)),
             gpu(3, 0, Some(location)),
             gpu(4, 0, None),
+            gpu(5, 2, Some(location & !7)),
+            gpu(6, 2, Some(location & !7 | 5)),
         ];
         let mut system = System::new(nodes, vec![]);
         system.read_partition_modes(dir.path());
@@ -96,6 +93,10 @@ mod tests {
             .map(|gpu| (gpu.compute_partition, gpu.memory_partition))
             .collect();
         let divided = (Some(ComputePartition::Cpx), Some(MemoryPartition::Nps4));
-        assert_eq!(modes, [divided, divided, (None, None), (None, None)]);
+        let unknown = (None, None);
+        assert_eq!(
+            modes,
+            [divided, divided, unknown, unknown, divided, divided]
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::matching::prefer::best;
 use crate::matching::problem::{Problem, Ties};
 use crate::matching::search::{OutOfSteps, Solution, Steps};
 use crate::matching::side::Side;
-use crate::rejection::explain::explain;
+use crate::rejection::explain::{explain, unlike};
 use crate::{
     ActualGpuId, GpuNode, Mapping, Rejection, SourceError, SourceGpu, Switch, System, UserGpuId,
 };
@@ -34,6 +34,8 @@ pub struct Matcher {
     /// The GPUs, by node.
     gpus: Vec<SourceGpu>,
     xnack: Option<bool>,
+    /// The partition that each GPU must be again, for its SDMA queues.
+    sdma_partitions: Vec<Option<u32>>,
     pub(crate) side: Side,
     /// PCIe and XGMI links of each GPU that lead somewhere.
     links: Vec<usize>,
@@ -83,9 +85,17 @@ impl Matcher {
         let links = (0..gpus.len())
             .map(|gpu| side.valid_links(gpu, all))
             .collect();
+        let sdma_partitions = gpus
+            .iter()
+            .map(|gpu| {
+                let mut known = source.sdma_partitions.iter();
+                known.find(|known| known.0 == gpu.id).map(|known| known.1)
+            })
+            .collect();
         Ok(Self {
             gpus: gpus.into_iter().cloned().collect(),
             xnack: source.xnack,
+            sdma_partitions,
             side,
             links,
             checks,
@@ -282,6 +292,22 @@ impl Matcher {
         if self.xnack == Some(true) && destination.xnack == Some(false) {
             return Err(Box::new(Rejection::Xnack));
         }
+        // Most destinations fail here already; what follows is for those that do not.
+        let mut rows: Vec<Bits> = self
+            .gpus
+            .iter()
+            .enumerate()
+            .map(|(index, source)| {
+                let fits = |to: &usize| {
+                    self.other_partition(index, gpus[*to]).is_none()
+                        && may_replace(source, gpus[*to], &self.checks)
+                };
+                (0..gpus.len()).filter(fits).collect()
+            })
+            .collect();
+        if rows.iter().any(|row| row.is_empty()) {
+            return Err(Box::new(unlike(self, &gpus, &rows)));
+        }
         let side = Side::new(destination, &gpus);
         if side.cpus.len() > Bits::CAPACITY {
             return Err(Box::new(Rejection::TooManyCpus {
@@ -289,35 +315,36 @@ impl Matcher {
                 limit: Bits::CAPACITY,
             }));
         }
-        let mut target = Target {
+        let most: Vec<usize> = (0..gpus.len())
+            .map(|to| self.links_at_most(&side, mode, to))
+            .collect();
+        for (source, row) in rows.iter_mut().enumerate() {
+            let linked = |to: &usize| {
+                self.links[source] <= most[*to] && self.cpu_links_fit(source, &side, *to)
+            };
+            *row = row.iter().filter(linked).collect();
+        }
+        Ok(Target {
             gpus,
             side,
             mode,
-            rows: Vec::new(),
-        };
-        target.rows = self
-            .gpus
-            .iter()
-            .enumerate()
-            .map(|(index, source)| {
-                (0..target.gpus.len())
-                    .filter(|to| {
-                        self.links_fit(index, &target, *to)
-                            && may_replace(source, target.gpus[*to], &self.checks)
-                    })
-                    .collect()
-            })
-            .collect();
-        Ok(target)
+            rows,
+        })
     }
 
-    /// Has the destination GPU, looked at alone, the links that this source GPU has?
-    fn links_fit(&self, source: usize, target: &Target<'_>, to: usize) -> bool {
-        let offered = &target.side.cpu_links[to];
-        self.links[source] <= self.links_at_most(target, to)
-            && self.side.cpu_links[source]
-                .iter()
-                .all(|link| offered.iter().any(|other| link.is_replaced_by(*other)))
+    /// The partition that the source GPU must be, and the one that this GPU is, where these differ.
+    pub(crate) fn other_partition(&self, source: usize, gpu: &GpuNode) -> Option<(u32, u32)> {
+        let needed = self.sdma_partitions[source]?;
+        let here = gpu.partition_index()?;
+        (needed != here).then_some((needed, here))
+    }
+
+    /// Has the destination GPU, looked at alone, the links to CPUs that this source GPU has?
+    fn cpu_links_fit(&self, source: usize, side: &Side, to: usize) -> bool {
+        let offered = &side.cpu_links[to];
+        self.side.cpu_links[source]
+            .iter()
+            .all(|link| offered.iter().any(|other| link.is_replaced_by(*other)))
     }
 
     /// Links of a source GPU that lead somewhere.
@@ -326,18 +353,15 @@ impl Matcher {
     }
 
     /// Links that a destination GPU can have with any choice of the others.
-    pub(crate) fn links_at_most(&self, target: &Target<'_>, to: usize) -> usize {
-        let all = target.side.valid_links(to, Bits::first(target.gpus.len()));
-        match target.mode {
-            Mode::All => all,
-            Mode::Subset => {
-                let peers = target.side.peers[to].len();
-                // Two links to one GPU, and a link to itself, are there with fewer others than links.
-                let folded =
-                    target.side.gpu_links[to].len() > peers || target.side.peers[to].has(to);
-                let most = target.side.cpu_links[to].len() + peers.min(self.gpus.len() - 1);
-                if folded { all } else { all.min(most) }
-            }
+    pub(crate) fn links_at_most(&self, side: &Side, mode: Mode, to: usize) -> usize {
+        let (cpus, gpus) = (side.cpu_links[to].len(), side.gpu_links[to].len());
+        let peers = side.peers[to].len();
+        // Two links to one GPU, and a link to itself, are there with fewer others than links.
+        let folded = gpus > peers || side.peers[to].has(to);
+        if mode == Mode::All || folded {
+            cpus + gpus
+        } else {
+            cpus + gpus.min(self.gpus.len() - 1)
         }
     }
 

@@ -18,6 +18,10 @@ pub struct System<Id = ActualGpuId> {
     /// turn it on. `None`: not recorded. Not in the tree that [`System::read`] reads; the kernel tells it by
     /// the ioctl `SET_XNACK_MODE`.
     pub xnack: Option<bool>,
+    /// In a checkpoint: the GPUs on which the process has SDMA queues, where these are partitions of a card,
+    /// with their numbers on it ([`GpuNode::partition_index`]). The kernel takes such a queue back only on a
+    /// partition with the same number. Empty on a live system.
+    pub sdma_partitions: Vec<(Id, u32)>,
 }
 
 impl<Id> Default for System<Id> {
@@ -26,6 +30,7 @@ impl<Id> Default for System<Id> {
             nodes: Vec::new(),
             masked: Vec::new(),
             xnack: None,
+            sdma_partitions: Vec::new(),
         }
     }
 }
@@ -56,6 +61,7 @@ impl<Id> System<Id> {
             nodes,
             masked,
             xnack: None,
+            sdma_partitions: Vec::new(),
         }
     }
 
@@ -137,15 +143,24 @@ impl<Id> System<Id> {
     #[must_use]
     pub fn rename<New>(&self, mut rename: impl FnMut(&GpuNode<Id>) -> Option<New>) -> System<New>
     where
-        Id: Clone,
+        Id: Clone + PartialEq,
+        New: Clone,
     {
+        let mut sdma_partitions = Vec::new();
         let nodes = self.nodes.iter().filter_map(|node| match node {
             Node::Cpu(cpu) => Some(Node::Cpu(cpu.clone())),
-            Node::Gpu(gpu) => rename(gpu).map(|id| Node::Gpu(gpu.clone().with_id(id))),
+            Node::Gpu(gpu) => {
+                let id = rename(gpu)?;
+                let known = self.sdma_partitions.iter().find(|known| known.0 == gpu.id);
+                sdma_partitions.extend(known.map(|known| (id.clone(), known.1)));
+                Some(Node::Gpu(gpu.clone().with_id(id)))
+            }
         });
+        let nodes = nodes.collect();
         System {
             xnack: self.xnack,
-            ..System::new(nodes.collect(), self.masked.clone())
+            sdma_partitions,
+            ..System::new(nodes, self.masked.clone())
         }
     }
 }

@@ -72,6 +72,10 @@ pub(super) fn write_kfd(
             num_xcc: node.num_xcc,
             compute_partition: node.compute_partition,
             memory_partition: node.memory_partition,
+            partition_index: topology?
+                .is_partition(node)
+                .then(|| node.partition_index())
+                .flatten(),
         })
     });
     let record = TaskRecord {

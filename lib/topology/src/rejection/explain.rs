@@ -9,7 +9,7 @@ use crate::matching::problem::{Problem, Ties};
 use crate::matching::search::{OutOfSteps, Steps};
 use crate::matching::side::CpuLink;
 use crate::matching::state::Scope;
-use crate::{LinkKind, Mode, UserGpuId, compare_gpus};
+use crate::{GpuNode, LinkKind, Mode, UserGpuId, compare_gpus};
 
 /// Why `target` does not do, which is known already. Looks at single GPUs first, then at what several GPUs
 /// share, then at hives and CPUs alone, then at everything together.
@@ -22,6 +22,62 @@ pub(crate) fn explain(matcher: &Matcher, target: &Target<'_>) -> Rejection {
             let undecided = |OutOfSteps| Rejection::Undecided { steps: STEPS };
             explainer.ties().unwrap_or_else(undecided)
         })
+}
+
+/// Why nothing can replace some of the GPUs, which have empty `rows`, whatever their links.
+pub(crate) fn unlike(matcher: &Matcher, here: &[&GpuNode], rows: &[Bits]) -> Rejection {
+    let empty = (0..rows.len()).filter(|source| rows[*source].is_empty());
+    let gpus = empty.map(|source| {
+        let mut rejected: Vec<RejectedCandidate> = Vec::with_capacity(here.len());
+        for (to, gpu) in here.iter().enumerate() {
+            // Neighbours are mostly alike.
+            let like = rejected.last().filter(|_| is_like(here[to - 1], gpu));
+            let differences = like.map_or_else(
+                || device_differences(matcher, source, gpu),
+                |like| like.differences.clone(),
+            );
+            rejected.push(RejectedCandidate {
+                gpu: gpu.id,
+                differences,
+            });
+        }
+        RejectedGpu {
+            gpu: matcher.gpus()[source].id,
+            rejected,
+            contended: Vec::new(),
+        }
+    });
+    Rejection::NoCandidate {
+        gpus: gpus.collect(),
+    }
+}
+
+fn is_like(one: &GpuNode, other: &GpuNode) -> bool {
+    let beside = |gpu: &GpuNode| {
+        (
+            gpu.gfx_target_version,
+            gpu.num_xcc,
+            gpu.compute_partition,
+            gpu.memory_partition,
+            gpu.location_id,
+        )
+    };
+    one.properties == other.properties && beside(one) == beside(other)
+}
+
+/// Everything that keeps one GPU from replacing another, apart from links.
+fn device_differences(matcher: &Matcher, source: usize, gpu: &GpuNode) -> Vec<Difference> {
+    let mut found = compare_gpus(&matcher.gpus()[source], gpu, &matcher.checks);
+    if let Some((needed, here)) = matcher.other_partition(source, gpu) {
+        found.push(Difference {
+            property: "partition_index",
+            source: Value::Number(needed.into()),
+            destination: Value::Number(here.into()),
+            rule: Rule::Equal,
+            switch: None,
+        });
+    }
+    found
 }
 
 struct Explainer<'a> {
@@ -218,14 +274,16 @@ impl Explainer<'_> {
         }
     }
 
-    /// Everything that keeps one GPU from replacing another, links included.
+    /// Everything that keeps one GPU from replacing another; links if nothing else does.
     fn differences(&self, source: usize, to: usize) -> Vec<Difference> {
         let (matcher, target) = (self.matcher, self.target);
-        let gpu = &matcher.gpus()[source];
-        let mut found = compare_gpus(gpu, target.gpus[to], &matcher.checks);
+        let mut found = device_differences(matcher, source, target.gpus[to]);
+        if !found.is_empty() {
+            return found;
+        }
         let (wanted, offered) = (
             matcher.source_links(source),
-            matcher.links_at_most(target, to),
+            matcher.links_at_most(&target.side, target.mode, to),
         );
         if wanted > offered {
             found.push(Difference {
