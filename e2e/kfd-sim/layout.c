@@ -182,9 +182,9 @@ static void finish_gpu(struct sim_draft *d, u32 i, u32 ordinal)
 		sim_cwsr_sizes(n, &n->cwsr_size, &n->ctl_stack_size);
 	if (!info->location_given)
 		n->location_id = (0x03 + info->card * 0x20 % 0xe0 + info->card / 7) << 8 |
-				 (info->partitions > 1 ? info->partition << 28 : 0);
+				 info->partition;
 	if (!info->unique_given)
-		n->unique_id = hash64(ordinal + 1, 0x55494400) >> 1;
+		n->unique_id = hash64(info->card + 1, 0x55494400) >> 1;
 	if (!n->simd_id_base)
 		n->simd_id_base = 0x80001000u + ordinal * (n->array_count / n->num_xcc * n->cu_per_simd_array);
 	if (!n->max_engine_clk_ccompute)
