@@ -105,9 +105,27 @@ static int setup_used(struct wl *w, struct gpu *g)
 	return 0;
 }
 
+/* The mode of the whole process, which cannot change any more once there are queues. */
+static int turn_xnack_on(struct wl *w)
+{
+	int mode = 1, r = kfd_xnack(w, &mode);
+
+	return r ? oops(w, "SET_XNACK_MODE: %s", strerror(-r)) : 0;
+}
+
+void xnack_proof(struct wl *w)
+{
+	int mode = -1, r = kfd_xnack(w, &mode);
+
+	if (r)
+		fail(w, "SET_XNACK_MODE, asked for the mode: %s", strerror(-r));
+	else if (mode != w->o.xnack)
+		fail(w, "XNACK is %d, was %d", mode, w->o.xnack);
+}
+
 int gpu_setup(struct wl *w)
 {
-	if (check_ids(w))
+	if (check_ids(w) || (w->o.xnack && turn_xnack_on(w)))
 		return -1;
 	for (unsigned int i = 0; i < w->ngpus; i++)
 		if ((w->o.acquire < 0 || i < (unsigned int)w->o.acquire) && setup_one(w, &w->gpus[i]))

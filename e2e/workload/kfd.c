@@ -132,6 +132,15 @@ int kfd_export_dmabuf(struct wl *w, uint64_t handle, int *fd)
 	return r;
 }
 
+int kfd_xnack(struct wl *w, int *mode)
+{
+	struct kfd_ioctl_set_xnack_mode_args a = { .xnack_enabled = *mode };
+	int r = kfd_ioctl(w, AMDKFD_IOC_SET_XNACK_MODE, &a);
+
+	*mode = a.xnack_enabled;
+	return r;
+}
+
 int kfd_smi(struct wl *w, uint32_t gpu_id, int *fd)
 {
 	struct kfd_ioctl_smi_events_args a = { .gpuid = gpu_id };

@@ -227,7 +227,7 @@ static void default_bos(struct options *o)
 static const char usage[] =
 "usage: workload [--state FILE] [--seed N] [--gpus N|all] [--acquire N]\n"
 "  [--bo KIND:SIZE[:COUNT][:OPT...]]... [--no-bo] [--queues compute=N,aql=N,sdma=N|none]\n"
-"  [--events N] [--threads N] [--fds LAYOUT[,LAYOUT...]] [--flags] [--gem N] [--dmabuf] [--smi] [--svm]\n"
+"  [--events N] [--threads N] [--fds LAYOUT[,LAYOUT...]] [--flags] [--gem N] [--dmabuf] [--smi] [--svm] [--xnack]\n"
 "  [--foreign] [--foreign-fd N[:chardev|tcp|lock]] [--child plain|gpu|inherit|closed]\n"
 "  [--child-bo KIND:SIZE[:COUNT][:OPT...]]... [--bare]\n"
 "  [--no-heartbeat] [--no-background] [--interval MS] [--tick MS] [--queue-timeout SECS]\n"
@@ -235,7 +235,7 @@ static const char usage[] =
 
 int options_parse(int argc, char **argv, struct options *o)
 {
-	enum { STATE = 1, SEED, GPUS, ACQUIRE, BO, NO_BO, QUEUES, EVENTS, THREADS, FDS, FLAGS, GEM, DMABUF, SMI, SVM,
+	enum { STATE = 1, SEED, GPUS, ACQUIRE, BO, NO_BO, QUEUES, EVENTS, THREADS, FDS, FLAGS, GEM, DMABUF, SMI, SVM, XNACK,
 	       FOREIGN, FOREIGN_FD, CHILD, CHILD_BO, BARE, NO_HEARTBEAT, NO_BACKGROUND, INTERVAL, TICK, QTIMEOUT, EXIT_AFTER,
 	       BREAK };
 	static const struct option table[] = {
@@ -243,7 +243,8 @@ int options_parse(int argc, char **argv, struct options *o)
 		{ "acquire", 1, 0, ACQUIRE }, { "bo", 1, 0, BO }, { "no-bo", 0, 0, NO_BO },
 		{ "queues", 1, 0, QUEUES }, { "events", 1, 0, EVENTS }, { "threads", 1, 0, THREADS },
 		{ "fds", 1, 0, FDS }, { "flags", 0, 0, FLAGS }, { "gem", 1, 0, GEM },
-		{ "dmabuf", 0, 0, DMABUF }, { "smi", 0, 0, SMI }, { "svm", 0, 0, SVM }, { "foreign", 0, 0, FOREIGN },
+		{ "dmabuf", 0, 0, DMABUF }, { "smi", 0, 0, SMI }, { "svm", 0, 0, SVM }, { "xnack", 0, 0, XNACK },
+		{ "foreign", 0, 0, FOREIGN },
 		{ "foreign-fd", 1, 0, FOREIGN_FD }, { "child", 1, 0, CHILD }, { "child-bo", 1, 0, CHILD_BO }, { "bare", 0, 0, BARE },
 		{ "no-heartbeat", 0, 0, NO_HEARTBEAT }, { "no-background", 0, 0, NO_BACKGROUND },
 		{ "no-pattern-check-interval", 0, 0, NO_BACKGROUND }, { "interval", 1, 0, INTERVAL },
@@ -280,6 +281,7 @@ int options_parse(int argc, char **argv, struct options *o)
 		case DMABUF: o->dmabuf = true; break;
 		case SMI: o->smi = true; break;
 		case SVM: o->svm = true; break;
+		case XNACK: o->xnack = true; break;
 		case FOREIGN: o->foreign = true; break;
 		case FOREIGN_FD: r = parse_foreign_fd(o, optarg); break;
 		case CHILD: r = parse_child(o, optarg); break;

@@ -194,13 +194,21 @@ static void break_handle(struct wl *w)
 	kfd_free(w, b->handle);
 }
 
+/* Works in a process without queues. */
+static void break_xnack(struct wl *w)
+{
+	int mode = !w->o.xnack;
+
+	kfd_xnack(w, &mode);
+}
+
 static const struct { const char *name; void (*f)(struct wl *w); } ways[] = {
 	{ "byte", break_byte }, { "gpu-byte", break_gpu_byte }, { "heartbeat", break_heartbeat }, { "fd", break_fd },
 	{ "status", break_status }, { "cloexec", break_cloexec }, { "file", break_file }, { "swap", break_swap },
 	{ "map", break_map }, { "vmflags", break_vmflags }, { "extra-map", break_extra_map },
 	{ "thread", break_thread }, { "event", break_event }, { "event-state", break_event_state },
 	{ "slot", break_slot }, { "queue", break_queue }, { "stop-queue", break_stop_queue },
-	{ "gpu-map", break_gpu_map }, { "handle", break_handle },
+	{ "gpu-map", break_gpu_map }, { "handle", break_handle }, { "xnack", break_xnack },
 };
 
 int sabotage(struct wl *w)

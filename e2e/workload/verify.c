@@ -86,6 +86,7 @@ void verify_all(struct wl *w)
 	verify_handles(w);
 	verify_bo_gpu(w);
 	svm_proof(w);
+	xnack_proof(w);
 	event_proof(w);
 	threads_proof(w);
 	verify_queues(w);

@@ -81,7 +81,7 @@ struct options {
 	unsigned int fds;
 	bool flags;
 	unsigned int gem;
-	bool dmabuf, smi, svm, foreign;
+	bool dmabuf, smi, svm, xnack, foreign;
 	int foreign_fd;			/* -1: none */
 	enum foreign_kind foreign_kind;
 	enum child_mode child;
@@ -139,7 +139,8 @@ int topology_read(struct wl *w);
 uint32_t topology_gpu_id_of_minor(uint32_t minor);
 
 int gpu_open_all(struct wl *w);
-int gpu_setup(struct wl *w);		/* VMs, MMIO, doorbells, heartbeats */
+int gpu_setup(struct wl *w);		/* XNACK, VMs, MMIO, doorbells, heartbeats */
+void xnack_proof(struct wl *w);
 /* EXPORT_DMABUF came with interface 1.12. */
 #define KFD_MINOR_EXPORT 12
 /* True when this GPU has, now, the id that the process knows it by. */
@@ -166,6 +167,8 @@ int kfd_map(struct wl *w, uint64_t handle, uint32_t *ids, unsigned int n);
 int kfd_unmap(struct wl *w, uint64_t handle, uint32_t *ids, unsigned int n);
 int kfd_export_dmabuf(struct wl *w, uint64_t handle, int *fd);
 int kfd_smi(struct wl *w, uint32_t gpu_id, int *fd);
+/* 0 or 1 turns XNACK off or on, -1 asks; *mode is what holds after it. */
+int kfd_xnack(struct wl *w, int *mode);
 /* Number of GPUs that the kernel lists for this process, ids into `ids` (ACTUAL ids). */
 int kfd_apertures(struct wl *w, uint32_t *ids, unsigned int max);
 
