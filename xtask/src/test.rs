@@ -194,6 +194,11 @@ fn scenarios(
                 return;
             }
             guest::show(stream, &format!("  {userland}: {line}"));
+            if line.ends_with(": it hangs") {
+                // The machine cannot see how little of the processors it was given.
+                let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+                println!("  {userland}: load of the host: {}", load.trim());
+            }
             if stream == Stream::Stdout && is_result(line) {
                 done.extend(running.take());
             }

@@ -3,6 +3,7 @@
 //! The report is made while everything still stands: it goes out line by line, since a machine that hangs may
 //! not live to its end, and what disturbs the machine most comes last.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ const LOG_LINES: usize = 25;
 /// Where programs, logs, the simulator and the machine's own clocks stand. Each part goes to `say` once it is
 /// known.
 pub(crate) fn report(case_dir: &Path, say: &dyn Fn(&str)) {
+    let before = progress(case_dir);
     say("  the simulator:");
     for file in ["processes", "counters", "copies"] {
         let path = format!("/sys/kernel/debug/kfd-sim/{file}");
@@ -54,6 +56,61 @@ pub(crate) fn report(case_dir: &Path, say: &dyn Fn(&str)) {
         let from = from.unwrap_or(if letter == "t" { new.len() } else { 0 });
         say(&indented(&new[from..].join("\n")));
     }
+    say("  ticks of programs and bytes of logs since the report began:");
+    for (what, now) in progress(case_dir) {
+        let then = before.get(&what).copied().unwrap_or(0);
+        say(&format!("    {}: {}", what, now.saturating_sub(then)));
+    }
+}
+
+/// What grows while something goes on: processor time of each program, in ticks, and the logs, in bytes.
+fn progress(case_dir: &Path) -> BTreeMap<String, u64> {
+    let programs = programs().into_iter().map(|(pid, command)| {
+        let stat = stat(&format!("/proc/{pid}/stat"));
+        let ticks = |at: usize| stat.get(at).and_then(|text| text.parse::<u64>().ok());
+        let name = command.split(' ').next().unwrap_or_default();
+        let used = ticks(UTIME).unwrap_or(0) + ticks(STIME).unwrap_or(0);
+        (format!("{pid} {name}"), used)
+    });
+    let sizes = logs(case_dir).into_iter().map(|path| {
+        let size = fs::metadata(&path).map_or(0, |meta| meta.len());
+        (path.display().to_string(), size)
+    });
+    programs.chain(sizes).collect()
+}
+
+/// All programs that run, with their command lines: threads of the kernel have none.
+fn programs() -> Vec<(i32, String)> {
+    let mut all = proc::all().unwrap_or_default();
+    all.retain(|(_, command)| !command.is_empty());
+    all
+}
+
+/// Places in what [`stat`] returns.
+const STATE: usize = 0;
+const UTIME: usize = 11;
+const STIME: usize = 12;
+const START: usize = 19;
+const PROCESSOR: usize = 36;
+/// `sysconf(_SC_CLK_TCK)` on every x86 Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The fields of a `stat` file behind the name, which may hold anything.
+fn stat(path: &str) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+/// Seconds since a program began.
+fn age(pid: i32) -> Option<f64> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let now: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+    let start: f64 = stat(&format!("/proc/{pid}/stat"))
+        .get(START)?
+        .parse()
+        .ok()?;
+    Some(now - start / TICKS_PER_SECOND)
 }
 
 /// The kernel's messages so far.
@@ -67,30 +124,24 @@ pub(crate) fn kernel_log() -> String {
 /// Where the threads of all programs stand in the kernel: CRIU runs others, and waits for them.
 fn threads() -> String {
     let mut text = String::new();
-    for (pid, command) in proc::all().unwrap_or_default() {
-        // Threads of the kernel have no command line.
-        if command.is_empty() {
-            continue;
-        }
-        let _ = writeln!(text, "    process {pid}: {command}");
+    for (pid, command) in programs() {
+        let age = age(pid).unwrap_or(f64::NAN);
+        let _ = writeln!(text, "    process {pid}, {age:.1} s old: {command}");
         for tid in proc::numbers(&format!("/proc/{pid}/task")).unwrap_or_default() {
             let read = |file: &str| {
                 let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
                 text.unwrap_or_default().trim().to_owned()
             };
-            let state = read("stat");
-            // The state, processor and times of a thread: what follows its name.
-            let state = state.rsplit_once(')').map_or("", |(_, rest)| rest);
-            let fields: Vec<_> = state.split_ascii_whitespace().collect();
-            let field = |at: usize| fields.get(at).copied().unwrap_or("?");
+            let stat = stat(&format!("/proc/{pid}/task/{tid}/stat"));
+            let field = |at: usize| stat.get(at).map_or("?", String::as_str);
             let _ = writeln!(
                 text,
                 "    {tid} {}: {}, processor {}, {}+{} ticks, syscall {}, in {}",
                 read("comm"),
-                field(0),
-                field(36),
-                field(11),
-                field(12),
+                field(STATE),
+                field(PROCESSOR),
+                field(UTIME),
+                field(STIME),
                 read("syscall"),
                 read("wchan"),
             );
