@@ -154,7 +154,7 @@ fn decide(sources: &[Source], matchers: &[Matcher], question: &Question<'_>) -> 
     verdict
 }
 
-/// One system with what all the processes need.
+/// One system with what all the processes need. XNACK is no matter of which GPUs: each process has been checked.
 fn merge(sources: &[Source]) -> Result<System<UserGpuId>, Conflict> {
     let by_node: Vec<System<UserGpuId>> = sources.iter().map(named_by_node).collect();
     let mut together = by_node[0].clone();
@@ -165,8 +165,10 @@ fn merge(sources: &[Source]) -> Result<System<UserGpuId>, Conflict> {
                 second: index,
             });
         }
-        if other.xnack == Some(true) {
-            together.xnack = Some(true);
+        for demand in &other.sdma_partitions {
+            if !together.sdma_partitions.contains(demand) {
+                together.sdma_partitions.push(*demand);
+            }
         }
     }
     // Back to the ids of the first process, which it would like to keep.
