@@ -12,3 +12,24 @@ mod show;
 )]
 #[path = "../../../lib/topology/tests/trees/mod.rs"]
 mod trees;
+
+/// The manual quotes the program: what it quotes is what is printed.
+#[test]
+fn the_manual_is_true() {
+    let manual = include_str!("../../../docs/topology.md");
+    for golden in [
+        include_str!("../golden/show-mi300x-spx.txt"),
+        include_str!("../golden/check-fits.txt"),
+        include_str!("../golden/check-firmware.txt"),
+    ] {
+        assert!(manual.contains(golden), "{golden}");
+    }
+    let cards: Vec<&str> = include_str!("../golden/show-mi300x-cpx.txt")
+        .lines()
+        .collect();
+    let header = cards
+        .iter()
+        .position(|line| line.starts_with("NODE"))
+        .expect("header");
+    assert!(manual.contains(&cards[header..header + 3].join("\n")));
+}
