@@ -13,6 +13,7 @@ mod refusals;
 mod restore_failures;
 mod rocminfo;
 mod round_trip;
+mod slow_copies;
 mod streaming;
 mod subset;
 mod tree;
@@ -31,6 +32,7 @@ pub(crate) fn all() -> Vec<Case> {
         streaming::CASES,
         rocminfo::CASES,
         failures::CASES,
+        slow_copies::CASES,
         restore_failures::CASES,
         corner_cases::CASES,
         damage::CASES,

@@ -81,7 +81,8 @@ pub enum Waited {
 }
 
 /// Moves bytes between slots and the buffer objects of one GPU: one lane, on which copies run one after the
-/// other in the order of submission. Used by one thread at a time.
+/// other in the order of submission. Used by one thread at a time. After a copy that did not end in time it is
+/// only dropped: that gives up whatever is attached, and cancels the copy.
 pub trait CopyEngine: Send {
     /// Allocates and registers the ring. Called once before a transfer; a second call gives a new ring and
     /// gives up the old one, whose slots must be gone.

@@ -32,7 +32,8 @@ struct Open {
     left: u64,
 }
 
-/// Drives a copy engine. Dropping it waits a moment for what is under way and detaches everything.
+/// Drives a copy engine. Dropping it waits a moment for what is under way and detaches everything; while a copy
+/// goes on after that moment its objects stay attached, until the engine itself is dropped.
 pub(super) struct Lane<'a> {
     engine: &'a mut dyn CopyEngine,
     plan: &'a Plan,
@@ -267,10 +268,16 @@ impl Drop for Lane<'_> {
             return;
         }
         let began = Instant::now();
+        let mut busy = false;
         // Errors here come after the first one, which is recorded.
         while let Some(flight) = self.flights.pop_front() {
             let left = GRACE.min(self.job.timeout).saturating_sub(began.elapsed());
-            let _ = self.engine.wait(flight.ticket, left);
+            busy |= matches!(self.engine.wait(flight.ticket, left), Ok(Waited::Busy(_)));
+        }
+        if busy {
+            // The kernel would wait for the copy before it takes an object away from it: without a limit,
+            // and with the copy's own time-out passed already.
+            return;
         }
         for (_, open) in self.open.drain() {
             let _ = self.engine.detach(open.bo);

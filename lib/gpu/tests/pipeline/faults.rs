@@ -1,11 +1,12 @@
 //! A fault at every place ends the call with an error that names the object.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rocferry_gpu::pipeline::testing::{Fault, FaultyCopy, FaultyFile, MemoryEngine, Step};
 use rocferry_gpu::pipeline::{
-    CopyEngine, FdFile, FileEngine, FileError, GpuTransfer, Options, PipelineError, Report,
-    StreamFile, load, save,
+    Attached, CopyEngine, CopyError, CopyJob, FdFile, FileEngine, FileError, GpuTransfer, Options,
+    PipelineError, Report, RingLayout, Slot, StreamFile, Ticket, Waited, load, save,
 };
 use rocferry_topology::UserGpuId;
 use rustix::io::Errno;
@@ -267,5 +268,75 @@ fn a_stream_that_stands_still_ends_the_transfer_and_names_the_object() {
             assert!(matches!(source, FileError::Stalled { .. }), "{source}");
         }
         drop(reader);
+    }
+}
+
+/// An engine that does what a kernel may do: taking an object away from a copy that goes on waits for it.
+struct Patient<C> {
+    inner: C,
+    busy: bool,
+    would_wait: bool,
+}
+
+impl<C: CopyEngine> CopyEngine for Patient<C> {
+    fn stage(&mut self, layout: RingLayout) -> Result<Vec<Slot>, CopyError> {
+        self.inner.stage(layout)
+    }
+
+    fn attach(
+        &mut self,
+        dmabuf: BorrowedFd<'_>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Attached, CopyError> {
+        self.inner.attach(dmabuf, offset, len)
+    }
+
+    fn submit(&mut self, slot: Slot, job: CopyJob<'_>) -> Result<Ticket, CopyError> {
+        self.inner.submit(slot, job)
+    }
+
+    fn wait(&mut self, ticket: Ticket, limit: Duration) -> Result<Waited, CopyError> {
+        let waited = self.inner.wait(ticket, limit);
+        self.busy |= matches!(waited, Ok(Waited::Busy(_)));
+        waited
+    }
+
+    fn detach(&mut self, bo: Attached) -> Result<(), CopyError> {
+        self.would_wait |= self.busy;
+        self.inner.detach(bo)
+    }
+}
+
+#[test]
+fn nothing_is_taken_away_from_a_copy_that_does_not_end() {
+    for (verb, readers) in [Verb::Load, Verb::Save]
+        .into_iter()
+        .flat_map(|verb| [(verb, 0), (verb, 1), (verb, 3)])
+    {
+        let gpu = Gpu::new(1, &[5, 1, 3], false);
+        let file = verb.file(&gpu);
+        let mut engine = Patient {
+            inner: FaultyCopy::new(MemoryEngine::new(), Step::Wait, 1, Fault::Hang),
+            busy: false,
+            would_wait: false,
+        };
+        let options = Options {
+            copy_timeout: Duration::from_millis(100),
+            ..options(readers, 4)
+        };
+        let error = watched(|| {
+            let job = GpuTransfer {
+                gpu: UserGpuId(0xabc),
+                engine: &mut engine,
+                file: &file,
+                bos: gpu.specs(),
+                index: None,
+            };
+            verb.run(vec![job], &options).unwrap_err()
+        });
+        assert!(matches!(error, PipelineError::TimedOut { .. }), "{error}");
+        assert!(!engine.would_wait);
+        assert!(engine.inner.inner().attached() > 0);
     }
 }
