@@ -6,7 +6,7 @@ use rocferry_topology::{CompactTopology, System};
 
 use crate::system::check;
 use crate::trees;
-use crate::{MAX_SEED, Seed};
+use crate::{MAX_SEED, Seed, edges};
 
 /// Reads a published system; true if it makes sense. What does can be published again, and is the same.
 ///
@@ -49,10 +49,17 @@ pub fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// Names of fields, with quotes.
+/// Names of fields, with quotes, and lists at the edge of what a list may hold.
 #[must_use]
 pub fn words() -> Vec<Vec<u8>> {
     let mut words = BTreeSet::new();
+    for edge in edges() {
+        let range = [b"0-", &edge[..]].concat();
+        for field in ["masked", "pcie", "xgmi"] {
+            words.insert([b"\"", field.as_bytes(), b"\":\"", &range, b"\","].concat());
+        }
+        words.extend([[&edge[..], b",0"].concat(), range, edge]);
+    }
     for seed in seeds() {
         let mut parts = seed.content.split(|byte| *byte == b'"');
         // Every other part is within quotes.

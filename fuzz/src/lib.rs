@@ -74,6 +74,20 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
+/// Numbers at the edges of what fits, which bytes at random seldom make.
+fn edges() -> Vec<Vec<u8>> {
+    let edges = [
+        "0",
+        "4095",
+        "4096",
+        "4294967295",
+        "4294967296",
+        "18446744073709551615",
+        "18446744073709551616",
+    ];
+    edges.iter().map(|edge| edge.as_bytes().to_vec()).collect()
+}
+
 /// The machines of the trees, as a checkpoint of a process that uses all GPUs would hold them.
 fn checkpoints() -> Vec<(String, System<UserGpuId>)> {
     let rename = |(name, files): (String, trees::Files)| {

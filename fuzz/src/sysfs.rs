@@ -14,7 +14,7 @@ use rocferry_topology::{
 
 use crate::system::check;
 use crate::trees::{self, Files};
-use crate::{MAX_SEED, Seed};
+use crate::{Seed, edges};
 
 /// The files that an input stands for.
 pub(crate) fn parse(data: &[u8]) -> Files {
@@ -103,6 +103,9 @@ fn check_match(system: &System) {
     assert!(mapping.is_identity());
 }
 
+/// Larger trees take many times as long and show little more.
+const MAX_TREE: usize = 12 * 1024;
+
 /// Real machines, and one of them as a container sees it.
 #[must_use]
 pub fn seeds() -> Vec<Seed> {
@@ -123,21 +126,32 @@ pub fn seeds() -> Vec<Seed> {
         name: "masked".to_owned(),
         content: print(&masked),
     });
-    seeds.retain(|seed| seed.content.len() <= MAX_SEED);
+    seeds.retain(|seed| seed.content.len() <= MAX_TREE);
     seeds
 }
 
-/// Lines of one tree: paths and properties.
+/// Lines of one tree, names, numbers, and each gpu_id for each node: two with the same one are a case of its own.
 #[must_use]
 pub fn words() -> Vec<Vec<u8>> {
-    let text = print(&trees::tree("mi210-pair"));
-    let words: BTreeSet<Vec<u8>> = text
+    let files = trees::tree("mi210-pair");
+    let text = print(&files);
+    let mut words: BTreeSet<Vec<u8>> = text
         .split(|byte| *byte == b'\n')
         .flat_map(|line| [line.to_vec(), [b"\n", line, b"\n"].concat()])
         .chain(text.split(|byte| b"\n ".contains(byte)).map(<[u8]>::to_vec))
+        .chain(edges())
         .chain([b"\n=! ".to_vec()])
-        .filter(|word| !word.is_empty() && word.len() <= 64)
         .collect();
+    let ids = |path: &PathBuf| path.ends_with("gpu_id");
+    let ids: Vec<&PathBuf> = files.keys().filter(|path| ids(path)).collect();
+    for (path, id) in ids
+        .iter()
+        .flat_map(|path| ids.iter().map(move |id| (path, id)))
+    {
+        let file = Files::from([((*path).clone(), files[*id].clone())]);
+        words.insert(print(&file));
+    }
+    words.retain(|word| !word.is_empty() && word.len() <= 64);
     words.into_iter().collect()
 }
 
