@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::failures::{self, MACHINE, PROCESS_INFO, fails_by, script_that, start};
 use super::restore_failures;
 use super::round_trip::{self, OTHER, SMALL};
-use super::{damage, layouts, subset, tree};
+use super::{damage, layouts, subset, topology_presets, tree};
 use crate::case::{Case, Lab, On};
 use crate::image_files;
 use crate::proc;
@@ -61,7 +61,7 @@ pub(crate) const CASES: &[Case] = &[
     case("defects/f22_two_kfd_files", |lab| {
         layouts::layout(lab, &["--fds", "two-kfd"])
     }),
-    case("defects/f25_sixty_four_gpus", round_trip::cpx64),
+    case("defects/f25_sixty_four_gpus", topology_presets::cpx64_all),
     case("defects/f26_mappings_anywhere", f26),
     case(
         "defects/f27_old_shared_memory",
@@ -108,7 +108,10 @@ pub(crate) const SAME: &[(&str, &str)] = &[
         "failures/restore_render_node_gone",
     ),
     ("defects/f22_two_kfd_files", "layouts/two_opens_of_kfd"),
-    ("defects/f25_sixty_four_gpus", "round_trip/mi300x_cpx64"),
+    (
+        "defects/f25_sixty_four_gpus",
+        "topology/cpx64_all_partitions",
+    ),
     (
         "defects/f28_resume_error_names_the_process",
         "failures/restore_resume",

@@ -16,6 +16,12 @@ mod round_trip;
 mod slow_copies;
 mod streaming;
 mod subset;
+mod topology;
+mod topology_described;
+mod topology_presets;
+mod topology_refusals;
+mod topology_subsets;
+mod topology_trees;
 mod tree;
 
 use crate::case::Case;
@@ -28,6 +34,11 @@ pub(crate) fn all() -> Vec<Case> {
         tree::CASES,
         namespaces::CASES,
         subset::CASES,
+        topology_trees::CASES,
+        topology_presets::CASES,
+        topology_described::CASES,
+        topology_subsets::CASES,
+        topology_refusals::CASES,
         clocks::CASES,
         streaming::CASES,
         rocminfo::CASES,

@@ -18,18 +18,6 @@ pub(super) const SMALL: &[&str] = &[
     "userptr:64K",
 ];
 
-/// The same without the compute queues, whose save areas are large on GPUs of many CUs.
-const LIGHT: &[&str] = &[
-    "--bo",
-    "vram:192K:2",
-    "--bo",
-    "gtt:64K",
-    "--bo",
-    "userptr:64K",
-    "--queues",
-    "sdma=1",
-];
-
 const fn case(name: &'static str, on: On, run: fn(&mut Lab) -> Result<()>) -> Case {
     Case {
         name,
@@ -61,25 +49,9 @@ pub(crate) const CASES: &[Case] = &[
     case("round_trip/no_bos", On::Newest, no_bos),
     case("round_trip/bo_larger_than_the_ring", On::Newest, large_bo),
     case("round_trip/gfx8_count_encoding", On::Newest, gfx8),
-    case("round_trip/mi210_pair", On::Newest, |lab| {
-        there(lab, "preset=mi210-pair", SMALL)
-    }),
-    case("round_trip/mi250x", On::Newest, |lab| {
-        there(lab, "preset=mi250x", SMALL)
-    }),
-    case("round_trip/vega20", On::Newest, |lab| {
-        there(lab, "preset=vega20", SMALL)
-    }),
-    case("round_trip/mi300a", On::Newest, |lab| {
-        there(lab, "preset=mi300a", LIGHT)
-    }),
-    case("round_trip/mi300x_hive8", On::Newest, |lab| {
-        there(lab, "preset=mi300x-hive8", LIGHT)
-    }),
     case("round_trip/mi300x_aql_queue", On::Newest, |lab| {
         there(lab, "preset=mi300x-hive8 gpus=1", SMALL)
     }),
-    case("round_trip/mi300x_cpx64", On::Newest, cpx64),
     case("round_trip/buffer_size_of_one_page", On::Newest, |lab| {
         buffer_size(lab, "4096", None)
     }),
@@ -231,19 +203,6 @@ fn large_bo(lab: &mut Lab) -> Result<()> {
 /// The older family takes the count itself in a copy packet, the newer ones one less (F13).
 pub(super) fn gfx8(lab: &mut Lab) -> Result<()> {
     there(lab, "preset=gfx8-1", SMALL)
-}
-
-/// 64 GPUs in one hive (F25).
-pub(super) fn cpx64(lab: &mut Lab) -> Result<()> {
-    let args = [
-        "--bare",
-        "--bo",
-        "vram:16K",
-        "--queues",
-        "sdma=1",
-        "--no-background",
-    ];
-    there(lab, "preset=mi300x-cpx64", &args)
 }
 
 /// The variable of the C plugin, with values that it could not take (F30).

@@ -82,22 +82,18 @@ fn start(lab: &mut Lab, gpus: &[u64]) -> Result<(DeviceCgroup, Workload)> {
     lab.sim.load(MACHINE)?;
     let cgroup = DeviceCgroup::new(&lab.dir)?;
     cgroup.grant(&lab.sim, gpus)?;
-    let enter = format!(
-        "echo $$ > {}/cgroup.procs && exec \"$@\"",
-        cgroup.path.display()
-    );
-    let workload = lab.workload_under(&["sh", "-c", &enter, "sh"], SMALL)?;
+    let workload = cgroup.workload(lab, SMALL)?;
     Ok((cgroup, workload))
 }
 
 /// A cgroup of the devices controller (version 1), removed when dropped.
-struct DeviceCgroup {
+pub(super) struct DeviceCgroup {
     mount: PathBuf,
     path: PathBuf,
 }
 
 impl DeviceCgroup {
-    fn new(dir: &Path) -> Result<Self> {
+    pub(super) fn new(dir: &Path) -> Result<Self> {
         let mount = dir.join("devices");
         fs::create_dir_all(&mount)?;
         let status = Command::new("mount")
@@ -112,9 +108,12 @@ impl DeviceCgroup {
     }
 
     /// Grants these GPUs, by their place among the nodes, and no other.
-    fn grant(&self, sim: &Sim, gpus: &[u64]) -> Result<()> {
-        for gpu in 0..sim.counter("gpus")? {
-            let minor = sim.counter(&format!("gpu{gpu}.render_minor"))?;
+    pub(super) fn grant(&self, sim: &Sim, gpus: &[u64]) -> Result<()> {
+        // All at once: with many GPUs the file is long.
+        let counters = sim.counters()?;
+        let number = |name: &str| counters.get(name).copied().context("a counter is missing");
+        for gpu in 0..number("gpus")? {
+            let minor = number(&format!("gpu{gpu}.render_minor"))?;
             let file = if gpus.contains(&gpu) {
                 "devices.allow"
             } else {
@@ -126,7 +125,16 @@ impl DeviceCgroup {
         Ok(())
     }
 
-    fn holds(&self, pid: i32) -> Result<bool> {
+    /// Starts the workload in it.
+    pub(super) fn workload(&self, lab: &mut Lab, args: &[&str]) -> Result<Workload> {
+        let enter = format!(
+            "echo $$ > {}/cgroup.procs && exec \"$@\"",
+            self.path.display()
+        );
+        lab.workload_under(&["sh", "-c", &enter, "sh"], args)
+    }
+
+    pub(super) fn holds(&self, pid: i32) -> Result<bool> {
         let pids = fs::read_to_string(self.path.join("cgroup.procs"))?;
         Ok(pids.lines().any(|line| line.parse() == Ok(pid)))
     }
