@@ -1,12 +1,14 @@
 //! `cargo xtask mutants`: does a test fail when a defect is put into the plugin?
 //!
-//! For each entry of the table: a copy of the sources outside of the clone, altered in one place, the plugin or
+//! For each entry of the tables: a copy of the sources outside of the clone, altered in one place, the plugin or
 //! the unit test built from it, and the test that must fail. Each test is first seen to pass with the sources as
-//! they are. One test machine serves all cases that need one.
+//! they are. One test machine serves all cases that need one; `--group matching` needs none.
 
+mod matching;
 mod table;
 mod tree;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +19,43 @@ use anyhow::{Context, Result, bail, ensure};
 use rocferry_vm::{Cache, ExecOutput, Lab, Session, Userland};
 
 use crate::guest::{self, Programs};
-use table::{MUTANTS, Mutant, Test};
+use table::{Mutant, Test};
 use tree::Tree;
 
 /// A hung case ends earlier by its own limit.
 const CASE: Duration = Duration::from_secs(600);
+/// Random questions of each seed that a mutant of the matcher has to answer: few, so that it is quick.
+const QUESTIONS: &str = "10000";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Numbers of defects, `f01`; none = all.
     names: Vec<String>,
+    /// Only those of one group.
+    #[arg(long)]
+    group: Option<Group>,
     /// Do not look first whether each test passes without its mutant.
     #[arg(long)]
     no_baseline: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Group {
+    /// Defects of the C plugin, put into ours.
+    Plugin,
+    /// Each rule of the matching of GPUs, left out or altered.
+    Matching,
+}
+
+impl Group {
+    const ALL: [Self; 2] = [Self::Plugin, Self::Matching];
+
+    const fn mutants(self) -> &'static [&'static [Mutant]] {
+        match self {
+            Self::Plugin => &[table::MUTANTS],
+            Self::Matching => &[matching::PROPERTIES, matching::TIES],
+        }
+    }
 }
 
 /// What became of one mutant.
@@ -44,15 +70,22 @@ enum Fate {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = Instant::now();
+    let all: Vec<&Mutant> = Group::ALL
+        .into_iter()
+        .filter(|group| args.group.is_none_or(|only| only == *group))
+        .flat_map(Group::mutants)
+        .copied()
+        .flatten()
+        .collect();
     if let Some(name) = args
         .names
         .iter()
-        .find(|name| MUTANTS.iter().all(|m| m.name != *name))
+        .find(|name| all.iter().all(|m| m.name != *name))
     {
         bail!("No mutant is called {name:?}");
     }
-    let chosen: Vec<_> = MUTANTS
-        .iter()
+    let chosen: Vec<_> = all
+        .into_iter()
         .filter(|m| args.names.is_empty() || args.names.iter().any(|name| name == m.name))
         .collect();
     let root = Cache::open()?.root().join("mutants");
@@ -60,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         tree: Tree::copy(&root.join("tree"))?,
         target: root.join("target"),
         out: root.join("out"),
+        matching: OnceCell::new(),
     };
     fs::create_dir_all(&work.out)?;
     let mut fates: BTreeMap<&str, Fate> = BTreeMap::new();
@@ -71,8 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 Ok(file) => plugins.push((mutant, case, file)),
                 Err(error) => drop(fates.insert(mutant.name, Fate::Broken(format!("{error:#}")))),
             },
-            Test::Unit(package, target, test) => {
-                let fate = work.unit(mutant, !args.no_baseline, package, target, test);
+            Test::Unit(..) | Test::Matching => {
+                let fate = work.unit(mutant, !args.no_baseline);
                 fates.insert(
                     mutant.name,
                     fate.unwrap_or_else(|error| Fate::Broken(format!("{error:#}"))),
@@ -122,6 +156,7 @@ fn report(chosen: &[&Mutant], fates: &BTreeMap<&str, Fate>, begun: Instant) -> E
 fn test_name(test: Test) -> &'static str {
     match test {
         Test::Scenario(name) | Test::Unit(_, _, name) => name,
+        Test::Matching => "cases, oracle",
     }
 }
 
@@ -130,6 +165,8 @@ struct Work {
     tree: Tree,
     target: PathBuf,
     out: PathBuf,
+    /// Whether the matcher's tests pass without a mutant; many entries want to know.
+    matching: OnceCell<Result<(), String>>,
 }
 
 impl Work {
@@ -153,32 +190,29 @@ impl Work {
         Ok(file)
     }
 
-    fn unit(
-        &self,
-        mutant: &Mutant,
-        baseline: bool,
-        package: &str,
-        target: &[&str],
-        test: &str,
-    ) -> Result<Fate> {
+    fn unit(&self, mutant: &Mutant, baseline: bool) -> Result<Fate> {
+        let (package, target, exact) = match mutant.test {
+            Test::Unit(package, target, test) => (package, target, Some(test)),
+            _ => ("rocferry-topology", matching::TARGETS, None),
+        };
         let build = [
             &["test", "--quiet", "--no-run", "--package", package],
             target,
         ]
         .concat();
-        let run = [
-            &["test", "--package", package],
-            target,
-            &["--", "--exact", test],
-        ]
-        .concat();
+        let mut run = [&["test", "--package", package], target].concat();
+        if let Some(test) = exact {
+            run.extend(["--", "--exact", test]);
+        }
         if baseline {
-            let out = self.cargo(&run)?;
-            let text = String::from_utf8_lossy(&out.stdout);
-            if !out.status.success() || !text.contains("1 passed") {
+            let first = || self.passes(&run, exact.is_some());
+            let passes = match exact {
+                Some(_) => first(),
+                None => self.matching.get_or_init(first).clone(),
+            };
+            if let Err(why) = passes {
                 return Ok(Fate::Broken(format!(
-                    "the test does not pass without it: {}",
-                    tail(&out.stdout)
+                    "the test does not pass without it: {why}"
                 )));
             }
         }
@@ -194,11 +228,26 @@ impl Work {
             return Ok(Fate::Survived);
         }
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
-        let said = text
-            .lines()
-            .find_map(|line| line.split_once(" panicked at "))
-            .map_or("the test fails", |(_, place)| place);
-        Ok(Fate::Killed(said.trim_end_matches(':').to_owned()))
+        let mut lines = text.lines();
+        let place = lines.find_map(|line| Some(line.split_once(" panicked at ")?.1));
+        let said = match (exact, place) {
+            (Some(_), Some(place)) => place.trim_end_matches(':').to_owned(),
+            // The place is always the same; which question was answered wrongly says more.
+            (None, Some(place)) => first_line(lines.next().unwrap_or(place)),
+            (_, None) => "the test fails".to_owned(),
+        };
+        Ok(Fate::Killed(said))
+    }
+
+    /// Runs tests with the sources as they are; what they say when they fail.
+    fn passes(&self, run: &[&str], one: bool) -> Result<(), String> {
+        let out = self.cargo(run).map_err(|error| format!("{error:#}"))?;
+        let text = String::from_utf8_lossy(&out.stdout);
+        if out.status.success() && (!one || text.contains("1 passed")) {
+            Ok(())
+        } else {
+            Err(tail(&out.stdout))
+        }
     }
 
     fn cargo(&self, args: &[&str]) -> Result<std::process::Output> {
@@ -210,6 +259,7 @@ impl Work {
             .args(["--profile", "mutant"])
             .args(rest)
             .env("CARGO_TARGET_DIR", &self.target)
+            .env("ROCFERRY_ORACLE_CASES", QUESTIONS)
             .stdin(Stdio::null())
             .output()
             .context("Cannot start cargo")

@@ -267,7 +267,8 @@ impl Matcher {
             numa: true,
             hives: true,
         };
-        let near = best(&self.problem(&tied, ties), &[], steps)?;
+        // Too few steps for that are no reason to have nothing.
+        let near = best(&self.problem(&tied, ties), &[], steps).unwrap_or(None);
         Ok(Some(near.unwrap_or(solution)))
     }
 
@@ -361,7 +362,7 @@ impl Matcher {
         if mode == Mode::All || folded {
             cpus + gpus
         } else {
-            cpus + gpus.min(self.gpus.len() - 1)
+            cpus + gpus.min(self.gpus.len().saturating_sub(1))
         }
     }
 

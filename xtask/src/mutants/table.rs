@@ -10,6 +10,8 @@ pub(super) enum Test {
     Scenario(&'static str),
     /// A unit test: package, what cargo calls the target, full name.
     Unit(&'static str, &'static [&'static str], &'static str),
+    /// The matcher's tests, public cases and brute force.
+    Matching,
 }
 
 /// A defect of the C plugin, put into ours.

@@ -7,7 +7,7 @@ use super::state::Scope;
 
 /// Solves and then improves: first the `wishes` (pairs of source and destination GPU), each granted in order
 /// when the rest can still be placed; then each source GPU in order gets the first destination GPU for which
-/// that holds.
+/// that holds. When the steps are used up the solution stays as it is by then: it is no less valid.
 pub(crate) fn best(
     problem: &Problem<'_>,
     wishes: &[(usize, usize)],
@@ -25,25 +25,8 @@ pub(crate) fn best(
         used: Bits::EMPTY,
         solution,
     };
-    for &(gpu, to) in wishes {
-        improving.grant(gpu, to, steps)?;
-    }
-    for gpu in 0..count {
-        let mut failed = Vec::new();
-        for to in improving.rows[gpu].iter() {
-            if improving.decided.has(gpu) {
-                break;
-            }
-            // What cannot take one of two that are alike cannot take the other.
-            let class = improving.classes[to];
-            if !improving.used.has(to)
-                && !failed.contains(&class)
-                && !improving.grant(gpu, to, steps)?
-            {
-                failed.push(class);
-            }
-        }
-    }
+    // The error says only that there were too few steps.
+    let _ = improving.improve(wishes, steps);
     Ok(Some(improving.solution))
 }
 
@@ -58,6 +41,26 @@ struct Improving<'a> {
 }
 
 impl Improving<'_> {
+    fn improve(&mut self, wishes: &[(usize, usize)], steps: &mut Steps) -> Result<(), OutOfSteps> {
+        for &(gpu, to) in wishes {
+            self.grant(gpu, to, steps)?;
+        }
+        for gpu in 0..self.rows.len() {
+            let mut failed = Vec::new();
+            for to in self.rows[gpu].iter() {
+                if self.decided.has(gpu) {
+                    break;
+                }
+                // What cannot take one of two that are alike cannot take the other.
+                let class = self.classes[to];
+                if !self.used.has(to) && !failed.contains(&class) && !self.grant(gpu, to, steps)? {
+                    failed.push(class);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Decides that `gpu` takes `to`, if that leaves a solution.
     fn grant(&mut self, gpu: usize, to: usize, steps: &mut Steps) -> Result<bool, OutOfSteps> {
         if self.solution.gpus[gpu] != Some(to) {

@@ -52,6 +52,9 @@ impl Scope<'_> {
         if !self.propagate(&mut state) {
             return Ok(None);
         }
+        if state.chosen.is_some() && self.possible(&state).len() == self.active.len() {
+            return self.solve_chosen(&state, steps);
+        }
         let verdict = self.judge(&state);
         if let Verdict::Good(cpus) = verdict {
             let gpus = (0..state.rows.len())
@@ -80,7 +83,8 @@ impl Scope<'_> {
             Verdict::Upgrades(cpu) => self.upgrade_branches(state, *cpu),
             Verdict::Hives if hive.is_some() => self.hive_branches(state, hive),
             Verdict::Cpus if cpu.is_some() => self.cpu_branches(state, cpu),
-            Verdict::Hives | Verdict::Cpus | Verdict::Chosen => self.gpu_branches(state),
+            Verdict::Chosen => self.chosen_branches(state),
+            Verdict::Hives | Verdict::Cpus => self.gpu_branches(state),
         }
     }
 
@@ -131,6 +135,50 @@ impl Scope<'_> {
                 branch
             })
             .collect()
+    }
+
+    /// With or without one more destination GPU. Which ones are chosen decides about all links and hives, so it
+    /// goes before who takes which; the next one is linked to those that are chosen, if there is one.
+    fn chosen_branches(&self, state: &State) -> Vec<State> {
+        let chosen = state.chosen.unwrap_or(Bits::EMPTY);
+        let open = self.possible(state).without(chosen);
+        let neighbours = &self.problem.destination.neighbours;
+        let near = chosen
+            .iter()
+            .fold(Bits::EMPTY, |near, gpu| near.or(neighbours[gpu]))
+            .and(open);
+        let Some(next) = near.lowest().or(open.lowest()) else {
+            return Vec::new();
+        };
+        let (mut with, mut without) = (state.clone(), state.clone());
+        with.chosen = Some(chosen.or(Bits::one(next)));
+        without.chosen = Some(chosen);
+        for row in &mut without.rows {
+            row.remove(next);
+        }
+        vec![with, without]
+    }
+
+    /// The rest, once it is clear which destination GPUs are chosen: the process will see those alone.
+    fn solve_chosen(
+        &self,
+        state: &State,
+        steps: &mut Steps,
+    ) -> Result<Option<Solution>, OutOfSteps> {
+        let problem = self.problem;
+        let chosen = self.possible(state);
+        let destination = problem.destination.restricted(chosen);
+        let mut rows = state.rows.clone();
+        for gpu in self.active.iter() {
+            let wanted = problem.source.valid_links(gpu, self.active);
+            let linked = |to: &usize| wanted <= destination.valid_links(*to, chosen);
+            rows[gpu] = rows[gpu].iter().filter(linked).collect();
+        }
+        Problem::new((problem.source, &destination), &rows, false, problem.ties).solve(
+            rows.clone(),
+            self.active,
+            steps,
+        )
     }
 
     fn gpu_branches(&self, state: &State) -> Vec<State> {

@@ -99,18 +99,47 @@ impl Side {
             }
             side.cpu_links[index].sort_unstable();
         }
-        side.hives = groups(&side.xgmi, Bits::first(count));
-        for (hive, members) in side.hives.iter().enumerate() {
-            for member in members.iter() {
-                side.hive_of[member] = Some(hive);
-            }
-        }
+        side.find_hives(Bits::first(count));
         side
     }
 
     /// GPUs on this side.
     pub(crate) const fn count(&self) -> usize {
         self.cpu_links.len()
+    }
+
+    /// The same, with the other GPUs absent, which keep their numbers.
+    pub(crate) fn restricted(&self, chosen: Bits) -> Self {
+        let mask = |all: &[Bits]| -> Vec<Bits> {
+            let links = all.iter().enumerate();
+            links
+                .map(|(gpu, links)| match chosen.has(gpu) {
+                    true => links.and(chosen),
+                    false => Bits::EMPTY,
+                })
+                .collect()
+        };
+        let mut side = Self {
+            peers: mask(&self.peers),
+            neighbours: mask(&self.neighbours),
+            xgmi: mask(&self.xgmi),
+            ..self.clone()
+        };
+        for links in &mut side.gpu_links {
+            links.retain(|peer| chosen.has(usize::from(*peer)));
+        }
+        side.find_hives(chosen);
+        side
+    }
+
+    fn find_hives(&mut self, gpus: Bits) {
+        self.hives = groups(&self.xgmi, gpus);
+        self.hive_of = vec![None; self.count()];
+        for (hive, members) in self.hives.iter().enumerate() {
+            for member in members.iter() {
+                self.hive_of[member] = Some(hive);
+            }
+        }
     }
 
     /// Links of a GPU to CPUs and to those GPUs.

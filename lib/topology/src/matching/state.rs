@@ -15,6 +15,8 @@ pub(crate) struct State {
     pub(crate) cpus: Vec<Bits>,
     /// The GPU of each source CPU whose link may be met by a better kind; `None`: any one of them.
     pub(crate) upgrades: Vec<Option<usize>>,
+    /// Destination GPUs that have to be among the chosen ones, once it has come to deciding that one by one.
+    pub(crate) chosen: Option<Bits>,
     /// An assignment within `rows`.
     pub(crate) assignment: Assignment,
 }
@@ -65,6 +67,7 @@ impl<'a> Scope<'a> {
                 })
                 .collect(),
             upgrades: vec![None; self.cpus.len()],
+            chosen: None,
             assignment: Assignment::new(rows.len()),
             rows,
         }
@@ -85,7 +88,11 @@ impl<'a> Scope<'a> {
     pub(crate) fn propagate(&self, state: &mut State) -> bool {
         loop {
             let before = (state.rows.clone(), state.hives.clone(), state.cpus.clone());
-            if !self.shrink_rows(state) || !self.shrink_hives(state) || !self.shrink_cpus(state) {
+            if !self.shrink_chosen(state)
+                || !self.shrink_rows(state)
+                || !self.shrink_hives(state)
+                || !self.shrink_cpus(state)
+            {
                 return false;
             }
             if before.0 == state.rows && before.1 == state.hives && before.2 == state.cpus {
@@ -111,6 +118,47 @@ impl<'a> Scope<'a> {
                 .complete(cpus, &state.cpus)
                 .is_ok()
             && state.assignment.complete(self.active, &state.rows).is_ok()
+    }
+
+    /// Destination GPUs that some active GPU may still take.
+    pub(crate) fn possible(&self, state: &State) -> Bits {
+        let rows = self.active.iter().map(|gpu| state.rows[gpu]);
+        rows.fold(Bits::EMPTY, Bits::or)
+    }
+
+    /// Strikes those whose links would be too few even with all others that are possible.
+    fn shrink_chosen(&self, state: &mut State) -> bool {
+        let Some(chosen) = state.chosen else {
+            return true;
+        };
+        let Problem {
+            source,
+            destination,
+            ..
+        } = self.problem;
+        let mut possible = self.possible(state);
+        if chosen.len() >= self.active.len() {
+            possible = possible.and(chosen);
+        }
+        if chosen.len() > self.active.len() || !chosen.within(possible) {
+            return false;
+        }
+        let links: Vec<usize> = (0..destination.count())
+            .map(|to| destination.valid_links(to, possible))
+            .collect();
+        for gpu in self.active.iter() {
+            let wanted = source.valid_links(gpu, self.active);
+            let hive = source.hive_of[gpu].and_then(|hive| self.hives.get(hive));
+            let tied = hive.is_some_and(|members| !members.is_empty());
+            state.rows[gpu] = state.rows[gpu]
+                .and(possible)
+                .iter()
+                .filter(|to| {
+                    wanted <= links[*to] && (!tied || destination.xgmi[*to].meets(possible))
+                })
+                .collect();
+        }
+        true
     }
 
     fn shrink_rows(&self, state: &mut State) -> bool {

@@ -35,6 +35,9 @@ pub(crate) struct Gpu {
     pub(crate) xcc: Option<u32>,
     pub(crate) compute: Option<ComputePartition>,
     pub(crate) memory: Option<MemoryPartition>,
+    pub(crate) location: Option<u32>,
+    /// In a checkpoint: the partition that it must be again.
+    pub(crate) sdma: Option<u32>,
     pub(crate) links: Vec<Wire>,
 }
 
@@ -61,13 +64,19 @@ impl Machine {
                 num_xcc: gpu.xcc,
                 compute_partition: gpu.compute,
                 memory_partition: gpu.memory,
+                location_id: gpu.location,
                 links: wires(&gpu.links),
                 ..GpuNode::default()
             })
         });
         let masked = self.masked.iter().copied().map(NodeId).collect();
+        let sdma = self
+            .gpus
+            .iter()
+            .filter_map(|gpu| Some((Id::from(gpu.id), gpu.sdma?)));
         System {
             xnack: self.xnack,
+            sdma_partitions: sdma.collect(),
             ..System::new(cpus.chain(gpus).collect(), masked)
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn one_thing(random: &mut Random, taste: &Taste, question: &mut Quest
     let at = random.below(source.gpus.len());
     let node = source.gpus[at].node;
     let gpus: Vec<u32> = source.gpus.iter().map(|gpu| gpu.node).collect();
-    match random.weighted(&[74, 6, 3, 36, 34, 6, 13, 2, 34, 14, 15]) {
+    match random.weighted(&[81, 7, 3, 38, 36, 6, 14, 2, 36, 12, 17]) {
         0 => one_property(random, question, at),
         1 => {
             let id = add_gpu(random, taste, destination);
@@ -92,7 +92,7 @@ pub(crate) fn one_thing(random: &mut Random, taste: &Taste, question: &mut Quest
 
 /// One property of one GPU of the source, or of all GPUs of the destination.
 fn one_property(random: &mut Random, question: &mut Question, at: usize) {
-    let what = random.weighted(&[9, 4, 3, 2, 5, 5, 5, 5, 5, 5]);
+    let what = random.weighted(&[8, 4, 3, 2, 5, 5, 5, 5, 5, 5, 3]);
     let field = EQUAL[random.below(EQUAL.len())].1;
     let of_source = random.chance(50);
     let asked = &mut question.source.gpus[at..=at];
@@ -128,7 +128,14 @@ fn one_property(random: &mut Random, question: &mut Question, at: usize) {
                     };
                 }
             }
+            10 => gpu.sdma = Some(3),
             property => more(AT_LEAST[property - 6].1(properties)),
+        }
+    }
+    if what == 10 {
+        question.source.gpus[at].sdma = Some(3);
+        for gpu in &mut question.destination.gpus {
+            let _ = gpu.location.get_or_insert(0x501);
         }
     }
     let switches = [

@@ -67,6 +67,8 @@ pub(crate) struct Taste {
     hives: u32,
     pcie_peers: u32,
     pub(crate) missing: u32,
+    /// Percentage of GPUs that are told to be partitions.
+    partitions: u32,
 }
 
 impl Taste {
@@ -86,6 +88,7 @@ impl Taste {
             hives: if random.chance(55) { 80 } else { 0 },
             pcie_peers: [0, 30, 100][random.weighted(&[4, 2, 4])],
             missing: [0, 20, 60][random.weighted(&[6, 2, 1])],
+            partitions: [0, 100, 60][random.weighted(&[7, 2, 1])],
         }
     }
 
@@ -211,11 +214,19 @@ fn machine(random: &mut Random, taste: &Taste, count: usize) -> Machine {
     let ids = random.distinct(count, 0x1000, 0xffff);
     for id in ids {
         let model = random.below(taste.models.len());
-        machine.gpus.push(Gpu {
-            node: next(),
-            id,
-            ..taste.models[model].clone()
-        });
+        let mut gpu = taste.models[model].clone();
+        (gpu.node, gpu.id) = (next(), id);
+        if random.chance(taste.partitions) {
+            let number = random.between(0, 2);
+            let notation = if random.chance(50) {
+                number
+            } else {
+                number << 28
+            };
+            gpu.location = Some(0x500 + notation);
+            gpu.sdma = random.chance(40).then_some(number);
+        }
+        machine.gpus.push(gpu);
     }
     let gpus: Vec<u32> = machine.gpus.iter().map(|gpu| gpu.node).collect();
     for gpu in &gpus {

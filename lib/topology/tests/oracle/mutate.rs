@@ -44,7 +44,7 @@ pub(crate) fn derive(random: &mut Random, taste: &Taste, question: &mut Question
             }
         }
     }
-    if random.chance(80) {
+    if random.chance(83) {
         decisive::one_thing(random, taste, question);
     } else {
         let changes = random.weighted(&[5, 9, 6, 3, 1]);
@@ -342,12 +342,13 @@ pub(crate) fn hide_knowledge(random: &mut Random, question: &mut Question) {
     for machine in [&mut question.source, &mut question.destination] {
         let all = [0, 0, 100, 10][random.below(4)];
         for gpu in &mut machine.gpus {
-            for what in 0..4 {
+            for what in 0..5 {
                 if random.chance(all) {
                     match what {
                         0 => gpu.gfx = None,
                         1 => gpu.xcc = None,
                         2 => gpu.compute = None,
+                        3 => gpu.location = None,
                         _ => gpu.memory = None,
                     }
                 }

@@ -43,6 +43,7 @@ rules! {
     Xcc = "num_xcc, where known",
     Compute = "compute_partition, where known",
     Memory = "memory_partition, where known",
+    Partition = "number of the partition, with SDMA queues",
     Capability = "capability = (switch)",
     VramSize = "vram_size <= (switch)",
     Gws = "num_gws <= (switch)",
@@ -192,7 +193,18 @@ pub(crate) fn device(source: &Gpu, destination: &Gpu) -> Broken {
     if unlike(source.memory, destination.memory) {
         broken.add(Rule::Memory);
     }
+    if unlike(source.sdma, destination.location.map(partition)) {
+        broken.add(Rule::Partition);
+    }
     broken
+}
+
+/// The number of the partition: the top four bits, or the function where these are 0.
+fn partition(location: u32) -> u32 {
+    match location >> 28 {
+        0 => location % 8,
+        number => number,
+    }
 }
 
 /// Both are known, and they differ.

@@ -78,6 +78,9 @@ fn properties(gpu: &Gpu) -> String {
         let vram = p.vram.map(|vram| (vram.public, vram.size >> 20));
         words.push(format!("vram {vram:?}"));
     }
+    if gpu.location.is_some() || gpu.sdma.is_some() {
+        words.push(format!("location {:x?} SDMA {:?}", gpu.location, gpu.sdma));
+    }
     let known = (gpu.gfx, gpu.xcc, gpu.compute, gpu.memory);
     if known != (usual.gfx, usual.xcc, usual.compute, usual.memory) {
         words.push(format!("{known:?}"));
