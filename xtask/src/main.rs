@@ -9,6 +9,7 @@ mod fuzz;
 mod guest;
 mod images;
 mod mutants;
+mod soak;
 mod test;
 mod vm;
 
@@ -33,6 +34,8 @@ enum Verb {
     Fuzz(fuzz::Args),
     /// Put known defects into the plugin, one at a time, and see that a test fails for each.
     Mutants(mutants::Args),
+    /// Ask random questions for as long as one likes.
+    Soak(soak::Args),
     /// Unit tests, the simulator's conformance, and all scenarios with real CRIU.
     Test(test::Args),
     /// Boot a test machine: a shell on the terminal, or one command.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
+        Verb::Soak(args) => soak::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
         Verb::Images(args) => images::run(&args),
