@@ -120,7 +120,8 @@ impl Matcher {
     /// Of several it takes one that depends on nothing but the arguments, and not on their order: each GPU
     /// keeps its own id where that leaves the others a place (a restored process for which ids changed meets
     /// quirks of the kernel); else GPUs keep their order; else those that shared a CPU share one again, even
-    /// if nobody insists on it; and what is still open goes in node order to the first that fits.
+    /// if nobody insists on it; and what is still open goes in node order to the first that fits. A search that
+    /// finds a mapping and then takes too many steps to find the preferred one gives what it has by then.
     ///
     /// # Errors
     /// [`Rejection`], with the smallest reason found.
