@@ -2,7 +2,9 @@
 //!
 //! Exact: a branch is left only when nothing fits in it or when a branch just like it has failed. Hives and
 //! CPUs are decided before single GPUs, and only where the best assignment found so far breaks a rule; with
-//! all of them decided what is left is one bipartite matching.
+//! all of them decided what is left is one bipartite matching. In a choice, where links count only among the
+//! chosen GPUs, it is decided which ones are chosen as soon as that matters; the rest is then a question of its
+//! own, about a system with those GPUs alone.
 
 use super::bits::Bits;
 use super::problem::Problem;
