@@ -1,6 +1,6 @@
 //! Kfd images: topology nodes (device entries), buffer objects, private data.
 
-use rocferry_image::{BoEntry, Image, KfdImage, TaskPid};
+use rocferry_image::{BoEntry, Image, KfdImage, TaskPid, source_system};
 use rocferry_topology::{BoFlags, System, UserGpuId};
 
 use crate::{MAX_SEED, Seed, checkpoints};
@@ -16,7 +16,9 @@ pub fn run(data: &[u8]) -> bool {
     image.validate().expect("accepted, then not valid");
     let layout = image.pages_layout();
     assert_eq!(layout.files.len(), image.system.gpus().count());
-    let _ = image.system.hives();
+    let source = source_system(&image, None);
+    assert_eq!(source.hives(), image.system.hives());
+    let _ = image.sdma_gpus();
     let written = image.encode();
     let again = KfdImage::decode(&written).expect("written by us");
     assert_eq!(again.bos, image.bos);
@@ -64,16 +66,45 @@ fn process(system: System<UserGpuId>, bos_each: u32) -> KfdImage {
             });
         }
     }
-    // Version 1, and a record for each GPU and each object.
-    let mut priv_data = vec![0; 8 + 8 * system.gpus().count() + 272 * bos.len()];
+    let gpus = system.gpus().count();
+    // Version 1, and a record for each GPU and each BO.
+    let mut priv_data = vec![0; 8 + 8 * gpus + 272 * bos.len()];
     priv_data[0] = 1;
+    // An SDMA queue with 24 bytes of state, an event, an SVM range.
+    let mut queue = vec![0; 120 + 24];
+    let first = system.gpus().next().map_or(0, |gpu| gpu.id.get());
+    for (at, value) in [(64, first), (68, 1), (108, 8), (112, 16)] {
+        queue[at..at + 4].copy_from_slice(&u32::to_le_bytes(value));
+    }
+    for (kind, object) in [
+        (0, queue),
+        (1, vec![0; 64]),
+        (2, vec![0; 24 + 8 * (4 + gpus)]),
+    ] {
+        let start = priv_data.len();
+        priv_data.extend(object);
+        priv_data[start] = kind;
+    }
     KfdImage {
         pid: TaskPid(4711),
         system,
         bos,
-        num_objects: 2,
+        num_objects: 3,
         shared_mem_size: 4096,
         shared_mem_magic: 0x4b66_6453,
         priv_data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_hold_queues() {
+        for seed in seeds() {
+            let image = KfdImage::decode(&seed.content).expect("written by us");
+            assert_eq!(image.sdma_gpus().len(), 1, "{}", seed.name);
+        }
     }
 }
