@@ -272,8 +272,8 @@ pub(super) const TIES: &[Mutant] = &[
         "m-node-order",
         "the last fitting GPU is taken",
         "lib/topology/src/matching/prefer.rs",
-        "        for to in improving.rows[gpu].iter() {",
-        "        let mut order: Vec<usize> = improving.rows[gpu].iter().collect();\n        order.reverse();\n        for to in order {",
+        "            for to in self.rows[gpu].iter() {",
+        "        let mut order: Vec<usize> = self.rows[gpu].iter().collect();\n        order.reverse();\n        for to in order {",
     ),
     rule(
         "m-alike",
