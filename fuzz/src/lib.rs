@@ -134,5 +134,10 @@ mod tests {
         programs.sort();
         let targets: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
         assert_eq!(programs, targets);
+        let manifest = include_str!("../Cargo.toml");
+        for name in targets {
+            let path = format!("path = \"targets/{name}.rs\"");
+            assert!(manifest.contains(&path), "{name} is no [[bin]]");
+        }
     }
 }
