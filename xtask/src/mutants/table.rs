@@ -185,13 +185,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "f25",
         what: "no more than 28 GPUs",
-        file: "lib/topology/src/mapping.rs",
-        find: "    let destinations = destinations(usable, system)?;\n",
-        replace: "    let mut destinations = destinations(usable, system)?;\n    destinations.truncate(28);\n",
+        file: "lib/topology/src/matcher.rs",
+        find: "        let gpus = usable_gpus(destination, usable)?;\n",
+        replace: "        let mut gpus = usable_gpus(destination, usable)?;\n        gpus.truncate(28);\n",
         test: Unit(
             "rocferry-topology",
-            &["--lib"],
-            "mapping::tests::sixty_four_partitions_are_quick",
+            &["--test", "real_trees"],
+            "matching::each_machine_fits_itself_and_stays_as_it_is",
         ),
     },
     Mutant {
