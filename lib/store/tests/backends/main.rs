@@ -1,9 +1,13 @@
 //! One suite over every backend, and what is particular to each.
 
+#[path = "../servers/mod.rs"]
+mod servers;
+
 mod child;
 mod directory;
 mod faulty;
 mod macros;
 mod memory;
 mod retry;
+mod s3;
 mod suite;
