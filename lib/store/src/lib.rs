@@ -21,9 +21,6 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
-pub mod envelope;
 mod key;
-pub mod pack;
-pub mod seal;
 
 pub use key::{Key, Kind, LeaseId, StoreName};
