@@ -4,9 +4,13 @@
 //! is broken; `seeds` are inputs that are accepted, `words` pieces that a fuzzer would hardly guess.
 #![forbid(unsafe_code)]
 
+mod checks;
 pub mod compact;
+pub mod envelope;
 pub mod kfd_image;
+pub mod manifest;
 pub mod matching;
+pub mod pack_index;
 pub mod sysfs;
 mod system;
 pub mod task_record;
@@ -49,9 +53,21 @@ pub const TARGETS: &[Target] = &[
         words: compact::words,
     },
     Target {
+        name: "envelope",
+        run: envelope::run,
+        seeds: envelope::seeds,
+        words: envelope::words,
+    },
+    Target {
         name: "kfd-image",
         run: kfd_image::run,
         seeds: kfd_image::seeds,
+        words: Vec::new,
+    },
+    Target {
+        name: "manifest",
+        run: manifest::run,
+        seeds: manifest::seeds,
         words: Vec::new,
     },
     Target {
@@ -59,6 +75,12 @@ pub const TARGETS: &[Target] = &[
         run: matching::run,
         seeds: matching::seeds,
         words: compact::words,
+    },
+    Target {
+        name: "pack-index",
+        run: pack_index::run,
+        seeds: pack_index::seeds,
+        words: pack_index::words,
     },
     Target {
         name: "sysfs",

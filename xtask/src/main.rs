@@ -42,6 +42,8 @@ enum Verb {
     Vm(vm::Args),
     /// Build the test machines' images, show or clean their cache.
     Images(images::Args),
+    /// Fetch and build the registry and the S3 server that stores are tested with.
+    Servers(servers::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Test(args) => test::run(&args),
         Verb::Vm(args) => vm::run(&args),
         Verb::Images(args) => images::run(&args),
+        Verb::Servers(args) => servers::run(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("Error: {error:#}");

@@ -68,6 +68,16 @@ enum Fate {
     Broken(String),
 }
 
+impl Fate {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Killed(_) => "killed",
+            Self::Survived => "SURVIVED",
+            Self::Broken(_) => "BROKEN",
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = Instant::now();
     let all: Vec<&Mutant> = Group::ALL
@@ -106,11 +116,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 Err(error) => drop(fates.insert(mutant.name, Fate::Broken(format!("{error:#}")))),
             },
             Test::Unit(..) | Test::Matching => {
-                let fate = work.unit(mutant, !args.no_baseline);
-                fates.insert(
-                    mutant.name,
-                    fate.unwrap_or_else(|error| Fate::Broken(format!("{error:#}"))),
-                );
+                let fate = work
+                    .unit(mutant, !args.no_baseline)
+                    .unwrap_or_else(|error| Fate::Broken(format!("{error:#}")));
+                say(&format!("{}: {}", mutant.name, fate.word()));
+                fates.insert(mutant.name, fate);
             }
         }
     }
@@ -316,12 +326,7 @@ impl Machine {
             Ended::Failed(how) => Fate::Killed(how),
             Ended::Down(how) => Fate::Killed(format!("with the machine: {how}")),
         };
-        let word = match &fate {
-            Fate::Killed(_) => "killed",
-            Fate::Survived => "SURVIVED",
-            Fate::Broken(_) => "BROKEN",
-        };
-        say(&format!("{name}: {word} ({case})"));
+        say(&format!("{name}: {} ({case})", fate.word()));
         Ok(fate)
     }
 

@@ -149,18 +149,7 @@ impl Lab {
     }
 
     fn extracted(&self, name: &str, suite: &'static str, list: &[&'static str]) -> Result<PathBuf> {
-        let wanted = Bootstrap {
-            suite,
-            variant: "extract",
-            packages: list.to_vec(),
-            hook: None,
-        };
-        let key = wanted.part_of(Fingerprint::new("extracted 1")).key();
-        let dir = self.cache.entry(name, &key, |dir, progress| {
-            host::require_space(dir)?;
-            into_tree(&wanted, &dir.join("tree"), dir, progress)
-        })?;
-        Ok(dir.join("tree"))
+        extracted(&self.cache, name, suite, list)
     }
 
     /// The initramfs with the guest side of this crate.
@@ -178,6 +167,28 @@ impl Lab {
         })?;
         Ok(dir.join("initramfs"))
     }
+}
+
+/// The tree of packages and what they need, unpacked but not installed.
+pub(crate) fn extracted(
+    cache: &Cache,
+    name: &str,
+    suite: &'static str,
+    list: &[&'static str],
+) -> Result<PathBuf> {
+    let wanted = Bootstrap {
+        suite,
+        variant: "extract",
+        packages: list.to_vec(),
+        hook: None,
+    };
+    let key = wanted.part_of(Fingerprint::new("extracted 1")).key();
+    let dir = cache.entry(name, &key, |dir, progress| {
+        host::require_packages()?;
+        host::require_space(dir)?;
+        into_tree(&wanted, &dir.join("tree"), dir, progress)
+    })?;
+    Ok(dir.join("tree"))
 }
 
 impl Kernel {

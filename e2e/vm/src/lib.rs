@@ -37,6 +37,7 @@ mod progress;
 mod qemu;
 mod rundir;
 mod selftest;
+mod servers;
 mod session;
 mod shell;
 mod vm;
@@ -48,6 +49,7 @@ pub use net::Net;
 pub use packages::Userland;
 pub use progress::Progress;
 pub use selftest::self_test;
+pub use servers::{Registry, RegistryOptions, S3Server, Servers};
 pub use session::{ExecOutput, Running, Session, Stream};
 pub use vm::{Outcome, Vm};
 

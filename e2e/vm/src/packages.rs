@@ -106,6 +106,9 @@ pub(crate) const KERNEL_SUITE: &str = "trixie";
 /// QEMU, unpacked beside the host's own programs.
 pub(crate) const QEMU: [&str; 1] = ["qemu-system-x86"];
 
+/// The registry that stores are tested with, unpacked as well.
+pub(crate) const REGISTRY: [&str; 1] = ["docker-registry"];
+
 /// What a program that has to run on Debian 12 is linked against.
 pub(crate) const SYSROOT: [&str; 3] = ["libc6-dev", "libgcc-12-dev", "libgcc-s1"];
 

@@ -16,15 +16,24 @@ use crate::{Key, Kind};
 mod directory;
 mod error;
 pub mod faulty;
+mod http;
 mod memory;
+pub mod object;
+pub mod oci;
 mod retry;
+mod url;
+mod variables;
 
 pub use directory::Directory;
 pub(crate) use error::OutOfRange;
 pub use error::{BackendError, ErrorClass, Source};
 pub use faulty::Faulty;
 pub use memory::Memory;
+pub use object::S3;
+pub use oci::Oci;
 pub use retry::{RetryPolicy, Retrying};
+pub use url::{Options, open, open_with};
+pub use variables::Variables;
 
 /// What is known of an object without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

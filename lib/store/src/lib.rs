@@ -21,6 +21,9 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod envelope;
 mod key;
+pub mod pack;
+pub mod seal;
 
 pub use key::{Key, Kind, LeaseId, StoreName};
