@@ -21,9 +21,16 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod catalog;
 pub mod envelope;
 mod key;
+mod lease;
 pub mod pack;
+mod progress;
+pub mod push;
 pub mod seal;
+mod store;
 
 pub use key::{Key, Kind, LeaseId, StoreName};
+pub use progress::{Progress, Snapshot};
+pub use store::{Store, StoreError, StoreOptions};

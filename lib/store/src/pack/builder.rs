@@ -89,6 +89,11 @@ impl PackBuilder {
         self.ids.contains(id)
     }
 
+    /// The names of its blocks.
+    pub fn ids(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.entries.iter().map(|entry| entry.id)
+    }
+
     /// Adds a block: where it is, and the bytes that come next.
     ///
     /// # Errors

@@ -100,6 +100,18 @@ impl PackIndex {
         })
     }
 
+    /// The object `index/ID` of a pack of `size` bytes with this header and this end, which
+    /// [`PackIndex::from_pack`] has found to be right.
+    #[must_use]
+    pub fn object(size: u64, header: &[u8], tail: &[u8]) -> Bytes {
+        let mut object = BytesMut::with_capacity(INDEX_START + header.len() + tail.len());
+        object.put_slice(INDEX_MAGIC);
+        object.put_u64_le(size);
+        object.put_slice(header);
+        object.put_slice(tail);
+        object.freeze()
+    }
+
     /// Reads the object `index/ID`.
     ///
     /// # Errors
@@ -179,12 +191,7 @@ pub(super) fn finish(
     let footer = footer_of(header, &trailer, keys);
     let end = entries.last().map_or(PACK_HEADER, PackEntry::end);
     let size = end + (trailer.len() + FOOTER) as u64;
-    let mut index = BytesMut::with_capacity(INDEX_START + HEADER + trailer.len() + FOOTER);
-    index.put_slice(INDEX_MAGIC);
-    index.put_u64_le(size);
-    index.put_slice(&header.encode());
-    index.put_slice(&trailer);
-    index.put_slice(&footer);
-    let index = index.freeze();
+    let tail = [&trailer[..], &footer].concat();
+    let index = PackIndex::object(size, &header.encode(), &tail);
     Ok((index.slice(INDEX_START + HEADER..), index, size))
 }

@@ -1,0 +1,139 @@
+//! Leases: what garbage collection must leave alone, since something runs that relies on it.
+//!
+//! A lease is an object that is renewed while its holder lives. It is written before its holder looks at
+//! what there is; [collection](crate::gc) deletes a pack only when no lease is left that may be older than
+//! the pack's condemnation. A holder that could not renew in time has to assume the worst.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rocferry_image::manifest::{CheckpointId, PackId};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::backend::Existing;
+use crate::envelope::{Lease, LeaseKind};
+use crate::seal::new_lease_id;
+use crate::store::now_ms;
+use crate::{Key, LeaseId, Store, StoreError};
+
+/// A lease that is renewed until it is released or dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    id: LeaseId,
+    store: Store,
+    renewed: Renewed,
+    stop: Arc<Notify>,
+    renewing: Option<JoinHandle<()>>,
+}
+
+/// When a lease was renewed the last time: before that was sent.
+#[derive(Clone, Debug)]
+struct Renewed(Arc<Mutex<Instant>>);
+
+impl Renewed {
+    fn get(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, at: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+}
+
+impl Held {
+    /// Writes a lease.
+    pub(crate) async fn take(
+        store: &Store,
+        kind: LeaseKind,
+        packs: Vec<PackId>,
+        checkpoints: Vec<CheckpointId>,
+    ) -> Result<Self, StoreError> {
+        let id = new_lease_id()?;
+        let now = now_ms();
+        let length = store.options().lease;
+        let lease = Lease {
+            kind,
+            started_ms: now,
+            expires_ms: now.saturating_add(milliseconds(length)),
+            holder: store.options().holder.clone(),
+            packs,
+            checkpoints,
+        };
+        let renewed = Renewed(Arc::new(Mutex::new(Instant::now())));
+        let key = Key::Lease(id);
+        store.put_small(&key, &lease, Existing::Replace).await?;
+        let stop = Arc::new(Notify::new());
+        let work = renew(
+            store.clone(),
+            id,
+            lease,
+            renewed.clone(),
+            Arc::clone(&stop),
+        );
+        Ok(Self {
+            id,
+            store: store.clone(),
+            renewed,
+            stop,
+            renewing: Some(tokio::spawn(work)),
+        })
+    }
+
+    /// Fails if the lease was not renewed in time. Once it fails it does so for good.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if self.renewed.get().elapsed() < self.store.options().lease {
+            return Ok(());
+        }
+        Err(StoreError::LeaseLost { lease: self.id })
+    }
+
+    /// Ends the lease. One that cannot be removed runs out by itself.
+    pub(crate) async fn release(mut self) {
+        self.stop.notify_one();
+        if let Some(renewing) = self.renewing.take() {
+            // A renewal that is on its way must not come after the removal.
+            let _ = renewing.await;
+        }
+        if let Err(error) = self.store.backend().delete(&Key::Lease(self.id)).await {
+            tracing::warn!(lease = %self.id, %error, "Lease not removed; it runs out by itself");
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(renewing) = &self.renewing {
+            renewing.abort();
+        }
+    }
+}
+
+async fn renew(store: Store, id: LeaseId, mut lease: Lease, renewed: Renewed, stop: Arc<Notify>) {
+    let length = store.options().lease;
+    loop {
+        tokio::select! {
+            () = stop.notified() => return,
+            () = tokio::time::sleep(length / 4) => {}
+        }
+        let begun = Instant::now();
+        let left = (renewed.get() + length).saturating_duration_since(begun);
+        if left.is_zero() {
+            // Somebody may have acted on that already: renewing it would hide it.
+            return;
+        }
+        lease.expires_ms = now_ms().saturating_add(milliseconds(length));
+        let key = Key::Lease(id);
+        let write = store.put_small(&key, &lease, Existing::Replace);
+        match tokio::time::timeout(left, write).await {
+            Ok(Ok(())) => renewed.set(begun),
+            Ok(Err(error)) => tracing::warn!(lease = %id, %error, "Lease not renewed"),
+            Err(_) => tracing::warn!(lease = %id, "Lease not renewed in time"),
+        }
+    }
+}
+
+fn milliseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
