@@ -59,12 +59,12 @@ async fn push_foreign(repository: &str, tag: &str) {
         protocol: ClientProtocol::Http,
         ..ClientConfig::default()
     });
-    let layer = ImageLayer::oci_v1(b"foreign".to_vec(), None);
+    let layers = [ImageLayer::oci_v1(b"foreign".to_vec(), None)];
     let config = Config::oci_v1(b"{}".to_vec(), None);
     let image = format!("{repository}:{tag}").parse().expect("reference");
-    let pushed = client.push(&image, &[layer], config, &RegistryAuth::Anonymous, None);
     // `store.` is a tag by the rules.
-    pushed
+    client
+        .push(&image, &layers, config, &RegistryAuth::Anonymous, None)
         .await
         .unwrap_or_else(|error| panic!("{tag}: {error}"));
 }

@@ -45,7 +45,10 @@ async fn chunks_are_sent_again() {
     let mut writer = backend.writer(&pack(1)).await.expect("writer");
     writer.write(content.clone()).await.expect("write");
     writer.finish().await.expect("finish");
-    assert!(failures.load(Ordering::Relaxed) > 10, "all of them have happened");
+    assert!(
+        failures.load(Ordering::Relaxed) > 10,
+        "all of them have happened"
+    );
     assert!(proxy.count("GET", "/blobs/uploads/") > 2, "it has asked");
     assert!(get(&place.backend(&tenant()), &pack(1)).await == content);
 }
