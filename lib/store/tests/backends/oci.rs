@@ -30,8 +30,9 @@ struct Repository {
 
 #[async_trait]
 impl Place for Repository {
+    /// As stores are opened: docker-registry has an internal error for whoever reads a tag that it writes.
     fn open(&self, tenant: &StoreName) -> Arc<dyn Backend> {
-        Arc::new(self.backend(tenant))
+        Arc::new(Retrying::new(Arc::new(self.backend(tenant)), quick()))
     }
 
     async fn litter(&self, tenant: &StoreName) {
