@@ -145,10 +145,14 @@ impl Shared {
     }
 
     /// The object's manifest as it is now.
-    async fn look(&self, operation: &'static str, key: &Key) -> Result<Option<Found>, BackendError> {
+    async fn look(
+        &self,
+        operation: &'static str,
+        key: &Key,
+    ) -> Result<Option<Found>, BackendError> {
         let object = key.to_string();
-        let read = self.registry.manifest(operation, &object, &manifest::tag(key));
-        let found = match read.await? {
+        let tag = manifest::tag(key);
+        let found = match self.registry.manifest(operation, &object, &tag).await? {
             Some(body) => match Found::read(&body, key) {
                 Some(found) => Some(found),
                 None => return Err(BackendError::failed(operation, object, Refused::Foreign)),
@@ -159,7 +163,11 @@ impl Shared {
         Ok(found)
     }
 
-    async fn known(&self, operation: &'static str, key: &Key) -> Result<Option<Found>, BackendError> {
+    async fn known(
+        &self,
+        operation: &'static str,
+        key: &Key,
+    ) -> Result<Option<Found>, BackendError> {
         match self.remembered(key) {
             Some(found) => Ok(Some(found)),
             None => self.look(operation, key).await,
@@ -167,12 +175,7 @@ impl Shared {
     }
 
     /// Writes the manifest that makes a blob the object. `needs` are there already.
-    async fn tag(
-        &self,
-        key: &Key,
-        content: Blob,
-        needs: Vec<Blob>,
-    ) -> Result<Found, BackendError> {
+    async fn tag(&self, key: &Key, content: Blob, needs: Vec<Blob>) -> Result<Found, BackendError> {
         let subject = match manifest::subject(key) {
             Some(subject) => self.known("Writing", &subject).await?,
             None => None,
@@ -183,7 +186,8 @@ impl Shared {
             self.push_nothing(key).await?;
         }
         let tag = manifest::tag(key);
-        let write = || self.registry.put_manifest(&key.to_string(), &tag, body.clone());
+        let object = key.to_string();
+        let write = || self.registry.put_manifest(&object, &tag, body.clone());
         match write().await {
             Err(error) if failure::is_unknown_blob(&error) => {
                 // Its garbage collection has been there.
@@ -208,26 +212,36 @@ impl Shared {
 
     /// Blobs of what a checkpoint needs, in that order.
     async fn needed(&self, key: &Key, needs: &[Key]) -> Result<Vec<Blob>, BackendError> {
-        let blobs = needs.iter().map(|need| async move {
-            match self.known("Looking at", need).await? {
-                Some(found) => Ok(found.content),
-                None => Err(BackendError::failed(
-                    "Writing",
-                    key.to_string(),
-                    BackendError::NotFound { key: need.clone() },
-                )),
-            }
-        });
-        futures_util::stream::iter(blobs)
+        let looks = needs.iter().map(|need| self.needed_one(key, need.clone()));
+        futures_util::stream::iter(looks.collect::<Vec<_>>())
             .buffered(AT_ONCE)
             .try_collect()
             .await
     }
 
+    async fn needed_one(&self, key: &Key, need: Key) -> Result<Blob, BackendError> {
+        match self.known("Looking at", &need).await? {
+            Some(found) => Ok(found.content),
+            None => Err(BackendError::failed(
+                "Writing",
+                key.to_string(),
+                BackendError::NotFound { key: need },
+            )),
+        }
+    }
+
     /// Whether the manifest of this digest is still the object's after all who may have written at the same
     /// time as we, beginning at `begun`, have done so.
-    async fn has_stayed(&self, key: &Key, ours: &Found, begun: Instant) -> Result<bool, BackendError> {
-        let wait = begun.elapsed().saturating_mul(2).clamp(SETTLE, SETTLE_AT_MOST);
+    async fn has_stayed(
+        &self,
+        key: &Key,
+        ours: &Found,
+        begun: Instant,
+    ) -> Result<bool, BackendError> {
+        let wait = begun
+            .elapsed()
+            .saturating_mul(2)
+            .clamp(SETTLE, SETTLE_AT_MOST);
         tokio::time::sleep(wait).await;
         let now = self.look("Writing", key).await?;
         // One that was deleted meanwhile had been written.
@@ -342,10 +356,8 @@ impl Backend for Oci {
 
     async fn delete(&self, key: &Key) -> Result<(), BackendError> {
         let (shared, object) = (&self.shared, key.to_string());
-        let read = shared
-            .registry
-            .manifest("Deleting", &object, &manifest::tag(key));
-        let body = read.await?;
+        let tag = manifest::tag(key);
+        let body = shared.registry.manifest("Deleting", &object, &tag).await?;
         shared.remember(key, None);
         let Some(body) = body else {
             return Ok(());

@@ -316,6 +316,6 @@ fn new_keys_and_names_differ() {
         new_lease_id().expect("random")
     );
     let mut bytes = [9; 32];
-    DataKey::from_bytes(&mut bytes);
+    let _ = DataKey::from_bytes(&mut bytes);
     assert_eq!(bytes, [0; 32], "the caller's copy is wiped");
 }

@@ -30,8 +30,9 @@ struct Repository {
 
 #[async_trait]
 impl Place for Repository {
+    /// As stores are opened: docker-registry has an internal error for whoever reads a tag that it writes.
     fn open(&self, tenant: &StoreName) -> Arc<dyn Backend> {
-        Arc::new(self.backend(tenant))
+        Arc::new(Retrying::new(Arc::new(self.backend(tenant)), quick()))
     }
 
     async fn litter(&self, tenant: &StoreName) {
@@ -59,12 +60,12 @@ async fn push_foreign(repository: &str, tag: &str) {
         protocol: ClientProtocol::Http,
         ..ClientConfig::default()
     });
-    let layer = ImageLayer::oci_v1(b"foreign".to_vec(), None);
+    let layers = [ImageLayer::oci_v1(b"foreign".to_vec(), None)];
     let config = Config::oci_v1(b"{}".to_vec(), None);
     let image = format!("{repository}:{tag}").parse().expect("reference");
-    let pushed = client.push(&image, &[layer], config, &RegistryAuth::Anonymous, None);
     // `store.` is a tag by the rules.
-    pushed
+    client
+        .push(&image, &layers, config, &RegistryAuth::Anonymous, None)
         .await
         .unwrap_or_else(|error| panic!("{tag}: {error}"));
 }

@@ -196,7 +196,8 @@ mod tests {
         let own = "http://s3.example:9000";
         let in_path = "http://s3.example:9000/bucket";
         let in_host = "http://bucket.s3.example:9000";
-        let of = |location, variables| address(location, variables).expect("address");
+        let of =
+            |location, variables: &[(&str, &str)]| address(location, variables).expect("address");
         assert_eq!(of(at(own, None), &[]), in_path);
         assert_eq!(of(at("http://s3.example:9000/", None), &[]), in_path);
         assert_eq!(of(at(own, Some(Style::VirtualHost)), &[]), in_host);

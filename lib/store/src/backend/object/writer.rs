@@ -17,7 +17,7 @@ use crate::backend::{BackendError, ObjectWriter};
 /// Bytes of each part but the last: some servers want them all of one size, and at least 5 MiB.
 const PART: usize = 8 << 20;
 /// Parts on their way at the same time. One more is being filled.
-const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: usize = 3;
 /// What the protocol allows.
 const MOST_PARTS: usize = 10_000;
 

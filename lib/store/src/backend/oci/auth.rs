@@ -141,9 +141,7 @@ impl Auth {
                 service,
                 scope,
             } => {
-                let scope = scope.unwrap_or_else(|| {
-                    format!("repository:{}:{}", self.repository, action.names())
-                });
+                let scope = scope_for(scope.as_deref(), &self.repository, action);
                 let url = Url::parse(&realm);
                 let url = url.map_err(|error| BackendError::failed(operation, object, error))?;
                 if self.secure && url.scheme() != "https" {
@@ -157,6 +155,30 @@ impl Auth {
         permits.insert(action, permit.clone());
         Ok(permit)
     }
+}
+
+/// The scope that the registry asks for, and in it all that `action` may come to on our repository. A registry
+/// names what the one request needs, and the next one of the same action may need something else: a token for
+/// the first alone would be fetched anew all the time.
+fn scope_for(asked: Option<&str>, repository: &str, action: Action) -> String {
+    let own = format!("repository:{repository}:");
+    let mut actions: Vec<&str> = action.names().split(',').collect();
+    let mut others = Vec::new();
+    for scope in asked.unwrap_or_default().split_whitespace() {
+        match scope.strip_prefix(&own) {
+            Some(more) => {
+                for action in more.split(',') {
+                    if !actions.contains(&action) {
+                        actions.push(action);
+                    }
+                }
+            }
+            None => others.push(scope),
+        }
+    }
+    let own = format!("{own}{}", actions.join(","));
+    others.insert(0, &own);
+    others.join(" ")
 }
 
 fn basic(user: &str, password: &str) -> HeaderValue {
@@ -323,6 +345,21 @@ mod tests {
         assert!(matches!(of(&["Negotiate"]), Err(Refused::Scheme(_))));
         assert!(matches!(of(&[]), Err(Refused::Missing(_))));
         assert!(matches!(of(&["Bearer realm="]), Err(Refused::Missing(_))));
+    }
+
+    #[test]
+    fn scopes_cover_the_action() {
+        let of = |asked, action| scope_for(asked, "a/b", action);
+        assert_eq!(of(None, Action::Pull), "repository:a/b:pull");
+        let pull = Some("repository:a/b:pull");
+        assert_eq!(of(pull, Action::Push), "repository:a/b:pull,push");
+        let all = Some("repository:a/b:*");
+        assert_eq!(of(all, Action::Delete), "repository:a/b:pull,push,delete,*");
+        let two = Some("registry:catalog:* repository:a/b:push");
+        assert_eq!(
+            of(two, Action::Push),
+            "repository:a/b:pull,push registry:catalog:*"
+        );
     }
 
     #[test]

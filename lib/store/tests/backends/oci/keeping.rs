@@ -66,6 +66,14 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// The same without some hundred bytes for each upload that docker-registry (2.8) writes when it has removed it.
+fn content(dir: &Path) -> Vec<std::path::PathBuf> {
+    let of_hash = |path: &Path| path.iter().any(|part| part == "hashstates");
+    let mut found = files(dir);
+    found.retain(|path| !of_hash(path));
+    found
+}
+
 #[tokio::test]
 async fn given_up_uploads_are_removed_from_the_registry() {
     let options = RegistryOptions::default();
@@ -75,11 +83,11 @@ async fn given_up_uploads_are_removed_from_the_registry() {
     for dropped in [false, true] {
         let mut writer = backend.writer(&pack(1)).await.expect("writer");
         writer.write(bytes(1, 25 << 20)).await.expect("write");
-        assert!(!files(&place.registry.data_dir()).is_empty());
+        assert!(!content(&place.registry.data_dir()).is_empty());
         if dropped {
             drop(writer);
             for _ in 0..100 {
-                if files(&place.registry.data_dir()).is_empty() {
+                if content(&place.registry.data_dir()).is_empty() {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -87,7 +95,7 @@ async fn given_up_uploads_are_removed_from_the_registry() {
         } else {
             writer.abort().await;
         }
-        let left = files(&place.registry.data_dir());
+        let left = content(&place.registry.data_dir());
         assert_eq!(left, Vec::<std::path::PathBuf>::new(), "dropped: {dropped}");
     }
 }
