@@ -65,13 +65,7 @@ impl Held {
         let key = Key::Lease(id);
         store.put_small(&key, &lease, Existing::Replace).await?;
         let stop = Arc::new(Notify::new());
-        let work = renew(
-            store.clone(),
-            id,
-            lease,
-            renewed.clone(),
-            Arc::clone(&stop),
-        );
+        let work = renew(store.clone(), id, lease, renewed.clone(), Arc::clone(&stop));
         Ok(Self {
             id,
             store: store.clone(),

@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod cache;
 mod catalog;
 pub mod envelope;
 mod key;
 mod lease;
 pub mod pack;
 mod progress;
+pub mod pull;
 pub mod push;
 pub mod seal;
 mod store;

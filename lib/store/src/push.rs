@@ -221,10 +221,7 @@ impl Drop for Stop {
 }
 
 /// Waits for all tasks; the first error ends them all.
-async fn join(
-    engine: &Engine,
-    tasks: &mut JoinSet<()>,
-) -> Result<(), StoreError> {
+async fn join(engine: &Engine, tasks: &mut JoinSet<()>) -> Result<(), StoreError> {
     while let Some(ended) = tasks.join_next().await {
         engine.note(ended);
     }

@@ -27,9 +27,9 @@ pub(super) async fn commit(
     facts: Facts,
 ) -> Result<Manifest, StoreError> {
     loop {
-        let missing = engine.slots.with(|files| {
-            engine.with_stored(|stored| missing(files, stored))
-        });
+        let missing = engine
+            .slots
+            .with(|files| engine.with_stored(|stored| missing(files, stored)));
         if missing.is_empty() {
             break;
         }
@@ -142,11 +142,7 @@ impl Packs {
     }
 }
 
-fn entry(
-    file: FileSlots,
-    stored: &BlockIndex,
-    packs: &mut Packs,
-) -> Result<FileEntry, StoreError> {
+fn entry(file: FileSlots, stored: &BlockIndex, packs: &mut Packs) -> Result<FileEntry, StoreError> {
     let content = match &file.entry.content {
         NewContent::Directory => Content::Directory,
         NewContent::Symlink(target) => Content::Symlink(target.clone()),

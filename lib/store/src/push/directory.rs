@@ -99,7 +99,11 @@ impl Upload {
     ///
     /// # Errors
     /// Those of [`tree`].
-    pub async fn add_tree(&mut self, root: &Path, cuts: impl Cuts + 'static) -> Result<(), StoreError> {
+    pub async fn add_tree(
+        &mut self,
+        root: &Path,
+        cuts: impl Cuts + 'static,
+    ) -> Result<(), StoreError> {
         let root = root.to_owned();
         let entries = tokio::task::spawn_blocking(move || tree(&root, &cuts)).await??;
         for entry in entries {

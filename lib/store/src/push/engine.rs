@@ -90,10 +90,7 @@ impl Engine {
     }
 
     /// Starts workers and packers. They end when the sender of jobs is dropped.
-    pub(super) fn spawn(
-        self: &Arc<Self>,
-        tasks: &mut JoinSet<()>,
-    ) -> mpsc::Sender<Job> {
+    pub(super) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>) -> mpsc::Sender<Job> {
         let (jobs, waiting) = mpsc::channel(JOBS);
         let (encoded, packing) = mpsc::channel(ENCODED);
         let waiting = Arc::new(Mutex::new(waiting));

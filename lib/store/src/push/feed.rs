@@ -269,16 +269,37 @@ mod tests {
         feed.ready(9);
         assert_eq!(walk.step(), None);
         feed.ready(13);
-        assert!(matches!(walk.step(), Some(Step::Block { position: 0, size: 10, .. })));
+        assert!(matches!(
+            walk.step(),
+            Some(Step::Block {
+                position: 0,
+                size: 10,
+                ..
+            })
+        ));
         assert_eq!(walk.step(), None);
         // A cut ends a block that is not whole yet.
         feed.cut(cut(13)).expect("in time");
-        assert!(matches!(walk.step(), Some(Step::Block { position: 10, size: 3, .. })));
+        assert!(matches!(
+            walk.step(),
+            Some(Step::Block {
+                position: 10,
+                size: 3,
+                ..
+            })
+        ));
         assert_eq!(feed.cut(cut(13)), Err(LateCut { at: 13, after: 14 }));
         feed.ready(20);
         assert_eq!(feed.cut(cut(19)), Err(LateCut { at: 19, after: 20 }));
         feed.finish(20);
-        assert!(matches!(walk.step(), Some(Step::Block { position: 13, size: 7, .. })));
+        assert!(matches!(
+            walk.step(),
+            Some(Step::Block {
+                position: 13,
+                size: 7,
+                ..
+            })
+        ));
         assert_eq!(walk.step(), Some(Step::End));
     }
 

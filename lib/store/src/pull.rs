@@ -1,0 +1,170 @@
+//! Reading: from a manifest and packs to files.
+//!
+//! ```text
+//! manifest → blocks in order → here already? in the cache? ──no──→ runs of a pack → decode, verify → files, cache
+//! ```
+//!
+//! Nothing is written to a file before it is verified. A block that is at several places is fetched once, and
+//! blocks that lie together in a pack are fetched together. Zero blocks become holes.
+//!
+//! **Resume.** A copy that was broken off is marked by a file of its own ([`MARKER`]). Pulling into it again
+//! keeps every block that is there, by its content: nothing else says what was written.
+
+use std::fmt;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rocferry_image::manifest::{FileEntry, Manifest};
+use tokio::sync::mpsc;
+
+use crate::cache::Cache;
+use crate::envelope::LeaseKind;
+use crate::lease::Held;
+use crate::progress::Progress;
+use crate::{Store, StoreError};
+
+mod blocks;
+mod job;
+mod plan;
+mod reader;
+mod tree;
+
+pub use reader::FileReader;
+pub use tree::MARKER;
+
+use job::Job;
+use plan::{Plan, runs};
+
+/// Bytes that are fetched at once, at most, unless one block is larger.
+const RUN: u64 = 8 << 20;
+/// Blocks that are looked for on this machine at once.
+const WINDOW: usize = 64;
+
+/// How to read.
+#[derive(Clone)]
+pub struct PullOptions {
+    /// Requests at a time.
+    pub parallel: usize,
+    /// Threads that look for blocks on this machine.
+    pub workers: usize,
+    /// Where blocks of this machine's checkpoints are kept.
+    pub cache: Option<Arc<Cache>>,
+    /// In which order files are wanted.
+    pub order: Arc<dyn Order>,
+    /// Gets the path of each file when it is complete.
+    pub complete: Option<mpsc::UnboundedSender<String>>,
+    /// Whether all is to be on the disk when the copy is complete. Without it a copy that was complete before
+    /// the machine lost power may not be afterwards.
+    pub durable: bool,
+}
+
+impl Default for PullOptions {
+    fn default() -> Self {
+        Self {
+            parallel: 6,
+            workers: std::thread::available_parallelism().map_or(1, NonZero::get),
+            cache: None,
+            order: Arc::new(AsListed),
+            complete: None,
+            durable: false,
+        }
+    }
+}
+
+impl fmt::Debug for PullOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PullOptions")
+            .field("parallel", &self.parallel)
+            .field("cache", &self.cache)
+            .field("durable", &self.durable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says which files are wanted first.
+pub trait Order: Send + Sync {
+    /// Files with a smaller number come first, those with the same one as the manifest lists them.
+    fn rank(&self, file: &FileEntry) -> u32;
+}
+
+/// As the manifest lists them.
+#[derive(Clone, Copy, Debug)]
+pub struct AsListed;
+
+impl Order for AsListed {
+    fn rank(&self, _file: &FileEntry) -> u32 {
+        0
+    }
+}
+
+impl Store {
+    /// Writes the files of a checkpoint to a directory, which is new, empty, or holds a copy of the same
+    /// checkpoint that was broken off.
+    ///
+    /// # Errors
+    /// The first one of all. What was written stays, and pulling again goes on from there.
+    pub async fn pull(
+        &self,
+        manifest: Arc<Manifest>,
+        to: &Path,
+        options: &PullOptions,
+        progress: &Progress,
+    ) -> Result<(), StoreError> {
+        let packs = manifest.packs.clone();
+        let checkpoints = vec![manifest.id.clone()];
+        let lease = Held::take(self, LeaseKind::Restore, packs, checkpoints).await?;
+        let done = self.pull_held(manifest, to, options, progress).await;
+        lease.release().await;
+        done
+    }
+
+    async fn pull_held(
+        &self,
+        manifest: Arc<Manifest>,
+        to: &Path,
+        options: &PullOptions,
+        progress: &Progress,
+    ) -> Result<(), StoreError> {
+        let keys = self.keys(manifest.data_key)?;
+        let (root, for_tree) = (to.to_owned(), Arc::clone(&manifest));
+        let tree = tokio::task::spawn_blocking(move || tree::Tree::prepare(&root, &for_tree));
+        let tree = tree.await??;
+        let plan = Plan::new(&manifest, &*options.order);
+        let job = Arc::new(Job::new(
+            manifest,
+            tree,
+            keys,
+            options.cache.clone(),
+            options.complete.clone(),
+            progress.clone(),
+        ));
+        tokio::task::spawn_blocking({
+            let job = Arc::clone(&job);
+            move || job.begin()
+        })
+        .await??;
+        let windows = plan.windows(WINDOW);
+        stream::iter(windows)
+            .map(|window| {
+                let job = Arc::clone(&job);
+                async move { tokio::task::spawn_blocking(move || job.local(window)).await? }
+            })
+            .buffered(options.workers.max(1))
+            .map_ok(|missing| stream::iter(runs(missing, RUN).into_iter().map(Ok)))
+            .try_flatten()
+            .map_ok(|run| {
+                let job = Arc::clone(&job);
+                async move {
+                    let bytes = job.fetch(self, &run).await?;
+                    tokio::task::spawn_blocking(move || job.write(&run, &bytes)).await?
+                }
+            })
+            .try_buffer_unordered(options.parallel.max(1))
+            .try_collect::<()>()
+            .await?;
+        let durable = options.durable;
+        tokio::task::spawn_blocking(move || job.finish(durable)).await?
+    }
+}

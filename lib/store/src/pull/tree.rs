@@ -1,0 +1,219 @@
+//! The directory that a checkpoint is written to.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rocferry_image::manifest::{Content, FileEntry, Manifest};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid};
+
+use crate::StoreError;
+
+/// Name of the file that marks a copy that is not complete. It holds the name of the checkpoint.
+pub const MARKER: &str = ".rocferry-pull";
+
+/// The directory. Nothing in it is reached through a symbolic link.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: OwnedFd,
+    path: PathBuf,
+    /// Whether files may be there already.
+    resumed: bool,
+    /// Whether owners can be given.
+    owners: bool,
+}
+
+impl Tree {
+    /// Makes the directory, its mark and all directories in it.
+    pub(super) fn prepare(path: &Path, manifest: &Manifest) -> Result<Self, StoreError> {
+        if manifest.files.iter().any(|file| file.path == MARKER) {
+            let reason = "unfinished copies are marked by that name".to_owned();
+            let path = MARKER.to_owned();
+            return Err(StoreError::Unfit { path, reason });
+        }
+        std::fs::create_dir_all(path).map_err(StoreError::file("Making", path))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty());
+        let mut tree = Self {
+            root: root.map_err(|error| StoreError::file("Opening", path)(error.into()))?,
+            path: path.to_owned(),
+            resumed: false,
+            owners: rustix::process::geteuid().is_root(),
+        };
+        tree.resumed = tree.mark(manifest)?;
+        for file in &manifest.files {
+            if file.content == Content::Directory {
+                tree.directory(&file.path)?;
+            }
+        }
+        Ok(tree)
+    }
+
+    /// Whether files may be there already.
+    pub(super) const fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Marks the copy as not complete. True if it was so already.
+    fn mark(&self, manifest: &Manifest) -> Result<bool, StoreError> {
+        let failed = |error| self.failed("Writing", MARKER)(error);
+        let name = manifest.id.as_str();
+        match self.open(MARKER, OFlags::RDONLY) {
+            Ok(file) => {
+                let mut found = String::new();
+                file.take(64).read_to_string(&mut found).map_err(failed)?;
+                if found == name {
+                    return Ok(true);
+                }
+                // A mark without a whole name is from a first try that did nothing else.
+                if !name.starts_with(&found) {
+                    return Err(self.occupied(manifest));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let mut listed = std::fs::read_dir(&self.path)
+            .map_err(StoreError::file("Listing", &self.path))?
+            .filter(|file| !file.as_ref().is_ok_and(|file| file.file_name() == MARKER));
+        if listed.next().is_some() {
+            return Err(self.occupied(manifest));
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = self.open(MARKER, flags).map_err(failed)?;
+        file.write_all(name.as_bytes()).map_err(failed)?;
+        Ok(false)
+    }
+
+    fn occupied(&self, manifest: &Manifest) -> StoreError {
+        StoreError::Occupied {
+            path: self.path.clone(),
+            checkpoint: manifest.id.clone(),
+        }
+    }
+
+    /// Opens a file in the directory; with [`OFlags::CREATE`] it is made.
+    fn open(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        let mode = match flags.contains(OFlags::CREATE) {
+            true => Mode::RUSR | Mode::WUSR,
+            false => Mode::empty(),
+        };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat2(&self.root, path, flags, mode, resolve)?;
+        Ok(file.into())
+    }
+
+    /// The directory that a path is in, and its last part.
+    fn parent<'a>(&self, path: &'a str) -> io::Result<(File, &'a str)> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
+        let parent = self.open(parent, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok((parent, name))
+    }
+
+    fn directory(&self, path: &str) -> Result<(), StoreError> {
+        let made = self.parent(path).and_then(|(parent, name)| {
+            match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        });
+        made.map_err(self.failed("Making", path))
+    }
+
+    /// Opens a regular file to write and read, with its size. It is made if it is not there.
+    pub(super) fn file(&self, entry: &FileEntry) -> Result<File, StoreError> {
+        let path = &entry.path;
+        let file = self.open(path, OFlags::RDWR | OFlags::CREATE);
+        let file = file.map_err(self.failed("Making", path))?;
+        let meta = file.metadata().map_err(self.failed("Reading", path))?;
+        if !meta.is_file() {
+            let (path, reason) = (path.clone(), "something else is in its place".to_owned());
+            return Err(StoreError::Unfit { path, reason });
+        }
+        if meta.len() != entry.size() {
+            let sized = file.set_len(entry.size());
+            sized.map_err(self.failed("Writing", path))?;
+        }
+        Ok(file)
+    }
+
+    /// Gives a file its mode, owner and time, when its content is there.
+    fn complete(&self, entry: &FileEntry) -> Result<(), StoreError> {
+        let done = self.open(&entry.path, OFlags::RDONLY).and_then(|file| {
+            if self.owners {
+                let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+                rustix::fs::fchown(&file, Some(uid), Some(gid))?;
+            }
+            // After the owner: giving a file away takes some bits from it.
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(entry.mode))?;
+            rustix::fs::futimens(&file, &times(entry.modified_ms))?;
+            Ok(())
+        });
+        done.map_err(self.failed("Finishing", &entry.path))
+    }
+
+    /// Makes a symbolic link. Last of all: nothing is written through it.
+    fn link(&self, entry: &FileEntry, target: &str) -> Result<(), StoreError> {
+        let made = self.parent(&entry.path).and_then(|(parent, name)| {
+            match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+            rustix::fs::symlinkat(target, &parent, name)?;
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            if self.owners {
+                let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+                rustix::fs::chownat(&parent, name, Some(uid), Some(gid), flags)?;
+            }
+            rustix::fs::utimensat(&parent, name, &times(entry.modified_ms), flags)?;
+            Ok(())
+        });
+        made.map_err(self.failed("Making", &entry.path))
+    }
+
+    /// Links, modes, owners and times, and the end of the mark. Until then every file can be written.
+    pub(super) fn finish(&self, manifest: &Manifest, durable: bool) -> Result<(), StoreError> {
+        for file in &manifest.files {
+            if let Content::Symlink(target) = &file.content {
+                self.link(file, target)?;
+            }
+        }
+        // What is in a directory before the directory: its time and its rights are then final.
+        for file in manifest.files.iter().rev() {
+            if !matches!(file.content, Content::Symlink(_)) {
+                self.complete(file)?;
+            }
+        }
+        if durable {
+            let synced = rustix::fs::syncfs(&self.root);
+            synced.map_err(|error| self.failed("Syncing", ".")(error.into()))?;
+        }
+        let removed = rustix::fs::unlinkat(&self.root, MARKER, AtFlags::empty());
+        removed.map_err(|error| self.failed("Removing", MARKER)(error.into()))?;
+        if durable {
+            let synced = rustix::fs::fsync(&self.root);
+            synced.map_err(|error| self.failed("Syncing", ".")(error.into()))?;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, operation: &'static str, path: &str) -> impl FnOnce(io::Error) -> StoreError {
+        StoreError::file(operation, self.path.join(path))
+    }
+}
+
+fn times(modified_ms: u64) -> Timestamps {
+    // Below the year 10000, which fits.
+    let seconds = i64::try_from(modified_ms / 1000).unwrap_or(i64::MAX);
+    let nanoseconds = (modified_ms % 1000 * 1_000_000).cast_signed();
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds,
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
+}
