@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::{FileEntry, Manifest};
-use tokio::sync::mpsc;
+use tokio::sync::{RwLock, mpsc};
 
 use crate::cache::Cache;
 use crate::envelope::LeaseKind;
@@ -128,43 +128,78 @@ impl Store {
         progress: &Progress,
     ) -> Result<(), StoreError> {
         let keys = self.keys(manifest.data_key)?;
-        let (root, for_tree) = (to.to_owned(), Arc::clone(&manifest));
-        let tree = tokio::task::spawn_blocking(move || tree::Tree::prepare(&root, &for_tree));
-        let tree = tree.await??;
-        let plan = Plan::new(&manifest, &*options.order);
-        let job = Arc::new(Job::new(
-            manifest,
-            tree,
-            keys,
-            options.cache.clone(),
-            options.complete.clone(),
-            progress.clone(),
-        ));
-        tokio::task::spawn_blocking({
-            let job = Arc::clone(&job);
-            move || job.begin()
-        })
-        .await??;
-        let windows = plan.windows(WINDOW);
-        stream::iter(windows)
+        let busy = Busy::default();
+        let done = async {
+            let (root, for_tree) = (to.to_owned(), Arc::clone(&manifest));
+            let tree = busy.run(move || tree::Tree::prepare(&root, &for_tree));
+            let tree = tree.await?;
+            let plan = Plan::new(&manifest, &*options.order);
+            let job = Arc::new(Job::new(
+                manifest,
+                tree,
+                keys,
+                options.cache.clone(),
+                options.complete.clone(),
+                progress.clone(),
+            ));
+            let working = Arc::clone(&job);
+            busy.run(move || working.begin()).await?;
+            self.transfer(&busy, &job, plan, options).await?;
+            let durable = options.durable;
+            busy.run(move || job.finish(durable)).await
+        };
+        let done = done.await;
+        // After an error threads may still write. Whoever tries again must not meet them.
+        busy.wait().await;
+        done
+    }
+
+    async fn transfer(
+        &self,
+        busy: &Busy,
+        job: &Arc<Job>,
+        plan: Plan,
+        options: &PullOptions,
+    ) -> Result<(), StoreError> {
+        stream::iter(plan.windows(WINDOW))
             .map(|window| {
-                let job = Arc::clone(&job);
-                async move { tokio::task::spawn_blocking(move || job.local(window)).await? }
+                let job = Arc::clone(job);
+                busy.run(move || job.local(window))
             })
             .buffered(options.workers.max(1))
             .map_ok(|missing| stream::iter(runs(missing, RUN).into_iter().map(Ok)))
             .try_flatten()
-            .map_ok(|run| {
-                let job = Arc::clone(&job);
-                async move {
-                    let bytes = job.fetch(self, &run).await?;
-                    tokio::task::spawn_blocking(move || job.write(&run, &bytes)).await?
-                }
+            .map_ok(|run| async move {
+                let bytes = job.fetch(self, &run).await?;
+                let job = Arc::clone(job);
+                busy.run(move || job.write(&run, &bytes)).await
             })
             .try_buffer_unordered(options.parallel.max(1))
-            .try_collect::<()>()
-            .await?;
-        let durable = options.durable;
-        tokio::task::spawn_blocking(move || job.finish(durable)).await?
+            .try_collect()
+            .await
+    }
+}
+
+/// Work on threads that may wait.
+#[derive(Debug, Default)]
+struct Busy(Arc<RwLock<()>>);
+
+impl Busy {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let running = Arc::clone(&self.0).read_owned().await;
+        let work = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(running);
+            done
+        });
+        work.await?
+    }
+
+    /// Waits until no thread works any more.
+    async fn wait(&self) {
+        drop(self.0.write().await);
     }
 }

@@ -1,0 +1,9 @@
+//! Checkpoints on their way into a store and out of it.
+
+mod broken;
+mod growing;
+mod killed;
+mod lab;
+mod resume;
+mod round_trip;
+mod secret;
