@@ -50,7 +50,7 @@ impl Server {
             fs::create_dir(data.join(FOLDER))?;
             let address = free_address()?;
             let log = File::create(dir.path().join("log"))?;
-            let mut command = on_disk(command(address, &data)?, &data, disk_mib);
+            let mut command = on_disk(&command(address, &data)?, &data, disk_mib);
             command
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
@@ -105,7 +105,7 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 /// With a file system of this size over `data`, which only the command sees.
-fn on_disk(command: Command, data: &Path, disk_mib: Option<u32>) -> Command {
+fn on_disk(command: &Command, data: &Path, disk_mib: Option<u32>) -> Command {
     let mut outer = match disk_mib {
         None => leash::leashed(command.get_program()),
         Some(mebibytes) => {
