@@ -199,6 +199,12 @@ impl S3Server {
         &self.secret_key
     }
 
+    /// Its process, for measuring what it takes.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.child.id()
+    }
+
     /// The bucket that it has from the beginning.
     #[must_use]
     pub const fn bucket() -> &'static str {

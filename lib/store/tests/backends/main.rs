@@ -5,6 +5,7 @@ mod servers;
 
 mod child;
 mod directory;
+mod ending;
 mod faulty;
 mod macros;
 mod memory;
