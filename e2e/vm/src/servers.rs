@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod certificate;
 mod running;
 
 pub use running::{Registry, RegistryOptions, S3Server};

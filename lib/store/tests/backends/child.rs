@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// What tells a test that it runs in the child, and gives it its argument.
-pub(crate) const VARIABLE: &str = "ROCFERRY_TEST_CHILD";
+const VARIABLE: &str = "ROCFERRY_TEST_CHILD";
 
 /// The argument that the parent gave, in the child.
 pub(crate) fn argument() -> Option<String> {
@@ -34,6 +34,19 @@ pub(crate) fn run(name: &str, argument: &str, wrapper: &[&str]) {
     );
     assert!(output.status.success(), "{name} in a child:\n{text}");
     assert!(text.contains("1 passed"), "{name} did not run:\n{text}");
+}
+
+/// Runs a test of this program alone in a child and returns what came of it. `wrapper`: variables (`NAME=value`),
+/// then perhaps a program with its arguments.
+pub(crate) fn output(name: &str, argument: &str, wrapper: &[String]) -> std::process::Output {
+    let program = std::env::current_exe().expect("own path");
+    let mut command = Command::new("env");
+    command.args(wrapper).arg(program);
+    command
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, argument)
+        .output()
+        .expect("child")
 }
 
 /// The beginning of a wrapper that separates the command from the rest of the machine: `--net`, `--mount`.

@@ -4,20 +4,7 @@ use super::child;
 use crate::servers;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output};
 use std::time::Duration;
-
-/// Runs a test of this program in a child whose end is looked at here.
-fn in_child(name: &str, argument: &str, wrapper: &[String]) -> Output {
-    let program = std::env::current_exe().expect("own path");
-    let mut command = Command::new("env");
-    command.args(wrapper).arg(program);
-    command
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(child::VARIABLE, argument)
-        .output()
-        .expect("child")
-}
 
 #[test]
 fn servers_end_with_a_test_that_panics_and_with_a_process_that_is_killed() {
@@ -39,7 +26,7 @@ fn servers_end_with_a_test_that_panics_and_with_a_process_that_is_killed() {
         panic!("{killed:?}");
     }
     for how in ["panic", "kill"] {
-        let output = in_child(NAME, how, &[]);
+        let output = child::output(NAME, how, &[]);
         assert!(!output.status.success());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = text.lines().find_map(|line| line.strip_prefix("listens "));
@@ -77,7 +64,7 @@ fn without_network_and_cache_it_is_said_what_is_missing() {
     ];
     let mut wrapper: Vec<String> = wrapper.into();
     wrapper.extend(child::alone(&["--net"]));
-    let output = in_child(NAME, "x", &wrapper);
+    let output = child::output(NAME, "x", &wrapper);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     for wanted in [

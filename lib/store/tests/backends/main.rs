@@ -13,3 +13,4 @@ mod oci;
 mod retry;
 mod s3;
 mod suite;
+mod tls;
