@@ -85,7 +85,8 @@ pub(super) fn connect(
         .or_else(|| set(AmazonS3ConfigKey::Region))
         .or_else(|| set(AmazonS3ConfigKey::DefaultRegion))
         .or_else(|| profile.region.clone());
-    let set_style = set(AmazonS3ConfigKey::VirtualHostedStyleRequest);
+    // The builder has a value where nobody has set one.
+    let set_style = variables.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST");
     builder = with_profile(builder, profile);
     if let Some(region) = region {
         builder = builder.with_region(region);
