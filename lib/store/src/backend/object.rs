@@ -10,8 +10,8 @@
 //! has to be refused. Where it is not, [`S3::conditional_writes`] says so, and from then on it is looked
 //! whether the object exists before it is written: two that write at the same moment may then both succeed.
 //!
-//! Integrity: each request carries the SHA-256 of its body in its signature, and the server refuses a body
-//! that is another.
+//! Integrity: over TLS what TLS gives. Without, each request carries the SHA-256 of its body in its signature,
+//! and the server refuses a body that is another. `AWS_UNSIGNED_PAYLOAD` chooses otherwise.
 //!
 //! Crash: parts of an unfinished upload stay on the server, where no list shows them, until a lifecycle rule
 //! of the bucket removes them. Retry: parts of an object that is being written are sent again by the
