@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod certificate;
 mod running;
 
 pub use running::{Registry, RegistryOptions, S3Server};
@@ -25,6 +26,9 @@ const VERSITYGW: [&str; 3] = [
 
 /// The Go that it needs at least.
 const GO: &str = "1.26.0";
+
+/// What helps where there is no network.
+const ONCE: &str = "`cargo xtask servers build` keeps both for machines without a network";
 
 /// Where the programs are kept.
 #[derive(Debug, Clone)]
@@ -62,7 +66,8 @@ impl Servers {
             "docker-registry",
             packages::SYSROOT_SUITE,
             &packages::REGISTRY,
-        )?;
+        )
+        .with_context(|| format!("docker-registry comes from a mirror of Debian; {ONCE}"))?;
         Ok(tree.join("usr/bin/docker-registry"))
     }
 
@@ -75,7 +80,12 @@ impl Servers {
             .iter()
             .fold(Fingerprint::new("versitygw 1"), |key, part| key.part(part))
             .key();
-        let dir = self.cache.entry("versitygw", &key, build_versitygw)?;
+        let dir = self
+            .cache
+            .entry("versitygw", &key, build_versitygw)
+            .with_context(|| {
+                format!("versitygw comes from the Go module proxy (GOPROXY) and is built with Go {GO} or newer; {ONCE}")
+            })?;
         Ok(dir.join("versitygw"))
     }
 }
@@ -95,11 +105,7 @@ fn build_versitygw(dir: &Path, progress: &Progress) -> Result<()> {
         let mut command = leash::leashed(&go);
         command.args(args).current_dir(&work);
         command.env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
-        progress.step(doing, || progress.run(doing, command)).with_context(|| {
-            format!(
-                "{module} {version} comes from the Go module proxy (GOPROXY) with Go {GO} or newer"
-            )
-        })
+        progress.step(doing, || progress.run(doing, command))
     };
     run(
         "fetching its source",

@@ -1,6 +1,7 @@
 //! A server on a free port of 127.0.0.1, with a folder of its own, that ends with whoever started it.
 
 use super::Servers;
+use super::certificate;
 use crate::error::tail;
 use crate::rundir::RunDir;
 use crate::{host, leash};
@@ -50,7 +51,7 @@ impl Server {
             fs::create_dir(data.join(FOLDER))?;
             let address = free_address()?;
             let log = File::create(dir.path().join("log"))?;
-            let mut command = on_disk(command(address, &data)?, &data, disk_mib);
+            let mut command = on_disk(&command(address, &data)?, &data, disk_mib);
             command
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
@@ -94,6 +95,10 @@ impl Server {
         format!("its output: {}", tail(&String::from_utf8_lossy(&log), 20))
     }
 
+    fn certificate(&self) -> PathBuf {
+        certificate::file(self.dir.path())
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -105,7 +110,7 @@ fn free_address() -> Result<SocketAddr> {
 }
 
 /// With a file system of this size over `data`, which only the command sees.
-fn on_disk(command: Command, data: &Path, disk_mib: Option<u32>) -> Command {
+fn on_disk(command: &Command, data: &Path, disk_mib: Option<u32>) -> Command {
     let mut outer = match disk_mib {
         None => leash::leashed(command.get_program()),
         Some(mebibytes) => {
@@ -137,6 +142,7 @@ pub struct S3Server {
     server: Server,
     access_key: String,
     secret_key: String,
+    secure: bool,
 }
 
 impl Servers {
@@ -145,6 +151,18 @@ impl Servers {
     /// # Errors
     /// When its program cannot be had, or does not run.
     pub fn start_s3(&self, disk_mib: Option<u32>) -> Result<S3Server> {
+        self.start_any_s3(disk_mib, false)
+    }
+
+    /// Starts an S3 server with TLS and a certificate of its own.
+    ///
+    /// # Errors
+    /// Those of [`Servers::start_s3`]; when there is no openssl.
+    pub fn start_secure_s3(&self) -> Result<S3Server> {
+        self.start_any_s3(None, true)
+    }
+
+    fn start_any_s3(&self, disk_mib: Option<u32>, secure: bool) -> Result<S3Server> {
         let program = self.s3_program()?;
         let (access_key, secret_key) = ("rocferry".to_owned(), random_word()?);
         let server = Server::start(self, "s3", disk_mib, |address, data| {
@@ -153,13 +171,20 @@ impl Servers {
                 .env("ROOT_ACCESS_KEY", &access_key)
                 .env("ROOT_SECRET_KEY", &secret_key);
             command.args(["--quiet", "--keep-alive", "--port"]);
-            command.arg(address.to_string()).arg("posix").arg(data);
+            command.arg(address.to_string());
+            if secure {
+                let made = certificate::make(data.parent().unwrap_or(data))?;
+                command.arg("--cert").arg(made.certificate);
+                command.arg("--key").arg(made.key);
+            }
+            command.arg("posix").arg(data);
             Ok(command)
         })?;
         Ok(S3Server {
             server,
             access_key,
             secret_key,
+            secure,
         })
     }
 
@@ -181,10 +206,17 @@ impl Servers {
 }
 
 impl S3Server {
-    /// `http://127.0.0.1:PORT`.
+    /// `http://127.0.0.1:PORT`, or `https://…`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.server.address)
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.server.address)
+    }
+
+    /// The certificate of one with TLS.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.server.certificate()
     }
 
     /// The key with all rights.
@@ -197,6 +229,12 @@ impl S3Server {
     #[must_use]
     pub fn secret_key(&self) -> &str {
         &self.secret_key
+    }
+
+    /// Its process, for measuring what it takes.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.child.id()
     }
 
     /// The bucket that it has from the beginning.
@@ -220,6 +258,8 @@ pub struct RegistryOptions {
     pub disk_mib: Option<u32>,
     /// It wants [`Registry::USER`] and [`Registry::PASSWORD`].
     pub password: bool,
+    /// It has TLS and a certificate of its own.
+    pub secure: bool,
     /// It deletes nothing, as docker-registry does unless told otherwise.
     pub keep_all: bool,
 }
@@ -244,6 +284,12 @@ impl Registry {
         self.server.address.to_string()
     }
 
+    /// The certificate of one with TLS.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.server.certificate()
+    }
+
     /// Where it keeps things. Not with a small disk, which only the registry sees.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
@@ -252,11 +298,17 @@ impl Registry {
 }
 
 fn registry_config(address: SocketAddr, data: &Path, options: RegistryOptions) -> Result<String> {
+    let mut tls = String::new();
+    if options.secure {
+        let made = certificate::make(data.parent().unwrap_or(data))?;
+        let (certificate, key) = (made.certificate, made.key);
+        tls = format!(", tls: {{certificate: {certificate:?}, key: {key:?}}}");
+    }
     let mut config = format!(
         "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n\
          storage:\n  filesystem: {{rootdirectory: {data:?}}}\n  \
          delete: {{enabled: {delete}}}\n\
-         http: {{addr: \"{address}\", secret: {secret}}}\n",
+         http: {{addr: \"{address}\", secret: {secret}{tls}}}\n",
         delete = !options.keep_all,
         secret = random_word()?,
     );

@@ -10,8 +10,8 @@
 //! has to be refused. Where it is not, [`S3::conditional_writes`] says so, and from then on it is looked
 //! whether the object exists before it is written: two that write at the same moment may then both succeed.
 //!
-//! Integrity: each request carries the SHA-256 of its body in its signature, and the server refuses a body
-//! that is another.
+//! Integrity: over TLS what TLS gives. Without, each request carries the SHA-256 of its body in its signature,
+//! and the server refuses a body that is another. `AWS_UNSIGNED_PAYLOAD` chooses otherwise.
 //!
 //! Crash: parts of an unfinished upload stay on the server, where no list shows them, until a lifecycle rule
 //! of the bucket removes them. Retry: parts of an object that is being written are sent again by the
@@ -180,6 +180,34 @@ impl Shared {
         }
     }
 
+    async fn look(&self, key: &Key) -> Result<Option<Meta>, BackendError> {
+        match self.s3.head(&self.path(key)).await {
+            Ok(found) => Ok(Some(meta(&found))),
+            Err(error) => missing(failure("Looking at", Some(key), key.to_string(), error)),
+        }
+    }
+
+    /// The answer to `HEAD` has no body: 404 may mean that there is no such bucket, or, with versitygw, no
+    /// such access key. Reading says which.
+    async fn look_closer(&self, key: &Key) -> Result<Option<Meta>, BackendError> {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(0..1)),
+            ..GetOptions::default()
+        };
+        match self.s3.get_opts(&self.path(key), options).await {
+            // Written just now.
+            Ok(found) => Ok(Some(meta(&found.meta))),
+            Err(error) => {
+                let error = failure("Looking at", Some(key), key.to_string(), error);
+                if failure::is_out_of_range(&error) {
+                    // The same, and empty.
+                    return self.look(key).await;
+                }
+                missing(error)
+            }
+        }
+    }
+
     async fn put(&self, key: &Key, content: Bytes, mode: PutMode) -> Result<(), BackendError> {
         let path = self.path(key);
         let payload = PutPayload::from(content);
@@ -187,6 +215,14 @@ impl Shared {
             Ok(_) => Ok(()),
             Err(error) => Err(failure("Writing", Some(key), key.to_string(), error)),
         }
+    }
+}
+
+/// An object that is not there is an answer as well.
+fn missing<T>(error: BackendError) -> Result<Option<T>, BackendError> {
+    match error {
+        BackendError::NotFound { .. } => Ok(None),
+        error => Err(error),
     }
 }
 
@@ -279,12 +315,9 @@ impl Backend for S3 {
 
     async fn head(&self, key: &Key) -> Result<Option<Meta>, BackendError> {
         self.shared.ready("Looking at", &key.to_string()).await?;
-        match self.shared.s3.head(&self.shared.path(key)).await {
-            Ok(found) => Ok(Some(meta(&found))),
-            Err(error) => match failure("Looking at", Some(key), key.to_string(), error) {
-                BackendError::NotFound { .. } => Ok(None),
-                error => Err(error),
-            },
+        match self.shared.look(key).await? {
+            Some(found) => Ok(Some(found)),
+            None => self.shared.look_closer(key).await,
         }
     }
 

@@ -65,6 +65,10 @@ const REMEMBERED: usize = 1 << 16;
 const SETTLE: Duration = Duration::from_millis(500);
 /// The longest.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(10);
+/// The first pause before a manifest is written again whose blob the registry does not know. It doubles.
+const UNKNOWN_BLOB: Duration = Duration::from_millis(50);
+/// The last one.
+const UNKNOWN_BLOB_AT_MOST: Duration = Duration::from_millis(800);
 
 /// Where a repository is, as the store's URL says: `oci://HOST/REPOSITORY`, with `?http` for a registry
 /// without TLS that is not on this machine, and `?https` for one with TLS that is.
@@ -92,6 +96,8 @@ struct Shared {
     found: Mutex<HashMap<Key, Found>>,
     /// The blob that stands for nothing has been pushed.
     nothing_is_there: AtomicBool,
+    /// Held while it is.
+    nothing: tokio::sync::Mutex<()>,
 }
 
 impl Oci {
@@ -113,6 +119,7 @@ impl Oci {
                 retry,
                 found: Mutex::default(),
                 nothing_is_there: AtomicBool::new(false),
+                nothing: tokio::sync::Mutex::default(),
             }),
         })
     }
@@ -175,7 +182,7 @@ impl Shared {
     }
 
     /// Writes the manifest that makes a blob the object. `needs` are there already.
-    async fn tag(&self, key: &Key, content: Blob, needs: Vec<Blob>) -> Result<Found, BackendError> {
+    async fn tag(&self, key: &Key, content: Blob, needs: &[Blob]) -> Result<Found, BackendError> {
         let subject = match manifest::subject(key) {
             Some(subject) => self.known("Writing", &subject).await?,
             None => None,
@@ -188,13 +195,16 @@ impl Shared {
         let tag = manifest::tag(key);
         let object = key.to_string();
         let write = || self.registry.put_manifest(&object, &tag, body.clone());
-        match write().await {
-            Err(error) if failure::is_unknown_blob(&error) => {
-                // Its garbage collection has been there.
-                self.push_nothing(key).await?;
-                write().await?;
+        let mut pause = UNKNOWN_BLOB;
+        while let Err(error) = write().await {
+            if !failure::is_unknown_blob(&error) || pause > UNKNOWN_BLOB_AT_MOST {
+                return Err(error);
             }
-            done => done?,
+            // Its garbage collection has been there, or another process pushes the same blob just now:
+            // docker-registry does not know it while it writes it again.
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+            self.push_nothing(key).await?;
         }
         self.remember(key, Some(&found));
         Ok(found)
@@ -202,6 +212,7 @@ impl Shared {
 
     async fn push_nothing(&self, key: &Key) -> Result<(), BackendError> {
         let (object, digest) = (key.to_string(), manifest::nothing().digest);
+        let _one_at_a_time = self.nothing.lock().await;
         if !upload::exists(self, &object, &digest).await? {
             let nothing = vec![Bytes::from_static(manifest::NOTHING)];
             upload::push(self, &object, &digest, Content::Pieces(nothing)).await?;
@@ -315,7 +326,7 @@ impl Backend for Oci {
         if existing == Existing::Keep && before.is_some() {
             return Err(BackendError::Exists { key: key.clone() });
         }
-        let ours = shared.tag(key, blob, needs).await?;
+        let ours = shared.tag(key, blob, &needs).await?;
         match existing {
             Existing::Replace => {
                 if let Some(old) = before {

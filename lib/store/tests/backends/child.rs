@@ -36,18 +36,38 @@ pub(crate) fn run(name: &str, argument: &str, wrapper: &[&str]) {
     assert!(text.contains("1 passed"), "{name} did not run:\n{text}");
 }
 
-/// A wrapper that mounts a file system of this size over `dir` for the command alone.
-pub(crate) fn small_disk(dir: &std::path::Path, mebibytes: u32) -> Vec<String> {
-    let mut wrapper = vec!["unshare".to_owned()];
+/// Runs a test of this program alone in a child and returns what came of it. `wrapper`: variables (`NAME=value`),
+/// then perhaps a program with its arguments.
+pub(crate) fn output(name: &str, argument: &str, wrapper: &[String]) -> std::process::Output {
+    let program = std::env::current_exe().expect("own path");
+    let mut command = Command::new("env");
+    command.args(wrapper).arg(program);
+    command
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, argument)
+        .output()
+        .expect("child")
+}
+
+/// The beginning of a wrapper that separates the command from the rest of the machine: `--net`, `--mount`.
+pub(crate) fn alone(from: &[&str]) -> Vec<String> {
+    let mut wrapper = vec!["unshare"];
     let root = std::fs::metadata("/proc/self").is_ok_and(|meta| {
         use std::os::unix::fs::MetadataExt;
         meta.uid() == 0
     });
     if !root {
-        wrapper.extend(["--user".to_owned(), "--map-root-user".to_owned()]);
+        wrapper.extend(["--user", "--map-root-user"]);
     }
+    wrapper.extend(from);
+    wrapper.into_iter().map(str::to_owned).collect()
+}
+
+/// A wrapper that mounts a file system of this size over `dir` for the command alone.
+pub(crate) fn small_disk(dir: &std::path::Path, mebibytes: u32) -> Vec<String> {
+    let mut wrapper = alone(&["--mount"]);
     let script = format!("mount -t tmpfs -o size={mebibytes}m tmpfs \"$0\" && exec \"$@\"");
-    wrapper.extend(["--mount", "sh", "-c"].map(str::to_owned));
+    wrapper.extend(["sh", "-c"].map(str::to_owned));
     wrapper.extend([script, dir.display().to_string()]);
     wrapper
 }

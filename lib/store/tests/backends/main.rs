@@ -5,6 +5,7 @@ mod servers;
 
 mod child;
 mod directory;
+mod ending;
 mod faulty;
 mod macros;
 mod memory;
@@ -12,3 +13,4 @@ mod oci;
 mod retry;
 mod s3;
 mod suite;
+mod tls;

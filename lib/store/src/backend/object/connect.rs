@@ -85,7 +85,8 @@ pub(super) fn connect(
         .or_else(|| set(AmazonS3ConfigKey::Region))
         .or_else(|| set(AmazonS3ConfigKey::DefaultRegion))
         .or_else(|| profile.region.clone());
-    let set_style = set(AmazonS3ConfigKey::VirtualHostedStyleRequest);
+    // The builder has a value where nobody has set one.
+    let set_style = variables.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST");
     builder = with_profile(builder, profile);
     if let Some(region) = region {
         builder = builder.with_region(region);
@@ -101,6 +102,13 @@ pub(super) fn connect(
         (None, None) => endpoint.is_none() && !location.bucket.contains('.'),
     };
     builder = builder.with_virtual_hosted_style_request(virtual_host);
+    if variables.get("AWS_UNSIGNED_PAYLOAD").is_none() {
+        // What TLS protects need not be hashed: that would be most of an upload's work.
+        let plain = endpoint
+            .as_deref()
+            .is_some_and(|at| at.starts_with("http://"));
+        builder = builder.with_unsigned_payload(!plain);
+    }
     if let Some(endpoint) = endpoint {
         let endpoint = checked(&endpoint).map_err(refused)?;
         options = options.with_allow_http(endpoint.starts_with("http://"));
@@ -170,7 +178,7 @@ fn with_bucket(endpoint: &str, bucket: &str) -> String {
 mod tests {
     use super::*;
 
-    fn address(location: Location, variables: &[(&str, &str)]) -> Result<String, BackendError> {
+    fn client(location: Location, variables: &[(&str, &str)]) -> Result<String, BackendError> {
         let keys = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "S")];
         let pairs = keys.iter().chain(variables);
         let variables =
@@ -179,9 +187,12 @@ mod tests {
             bucket: "bucket".to_owned(),
             ..location
         };
-        let s3 = connect(&location, &variables)?;
-        // The client tells its address nowhere but here.
-        let text = format!("{s3:?}");
+        // The client tells its settings nowhere but here.
+        Ok(format!("{:?}", connect(&location, &variables)?))
+    }
+
+    fn address(location: Location, variables: &[(&str, &str)]) -> Result<String, BackendError> {
+        let text = client(location, variables)?;
         let (_, rest) = text.split_once("bucket_endpoint: \"").expect("endpoint");
         Ok(rest.split('"').next().unwrap_or_default().to_owned())
     }
@@ -221,6 +232,26 @@ mod tests {
             of(plain(), &region),
             "https://bucket.s3.eu-central-1.amazonaws.com"
         );
+    }
+
+    #[test]
+    fn content_is_hashed_where_there_is_no_tls() {
+        let hashed = |endpoint: Option<&str>, variables: &[(&str, &str)]| {
+            let location = Location {
+                endpoint: endpoint.map(str::to_owned),
+                ..Location::default()
+            };
+            let text = client(location, variables).expect("client");
+            let hashed = text.contains("sign_payload: true");
+            assert_ne!(hashed, text.contains("sign_payload: false"), "{text}");
+            hashed
+        };
+        let (plain, secure) = (Some("http://s3.example"), Some("https://s3.example"));
+        assert!(hashed(plain, &[]));
+        assert!(!hashed(secure, &[]));
+        assert!(!hashed(None, &[]));
+        assert!(hashed(secure, &[("AWS_UNSIGNED_PAYLOAD", "false")]));
+        assert!(!hashed(plain, &[("AWS_UNSIGNED_PAYLOAD", "true")]));
     }
 
     #[test]

@@ -84,6 +84,11 @@ pub(super) fn is_no_such_upload(error: &BackendError) -> bool {
         || answer(error).is_some_and(|(_, code)| code == "NoSuchUpload")
 }
 
+/// A piece was asked for that the object does not have.
+pub(super) fn is_out_of_range(error: &BackendError) -> bool {
+    answer(error).is_some_and(|(status, _)| status == 416)
+}
+
 fn answer(error: &BackendError) -> Option<(u16, &str)> {
     match find::<Refused>(error)? {
         Refused::Answer { status, code, .. } => Some((*status, code)),
@@ -112,7 +117,7 @@ fn classify(refused: &Refused) -> Class {
     };
     let message = message.to_lowercase();
     match (code.as_str(), status) {
-        ("NoSuchKey", _) => Class::NotFound,
+        ("NoSuchKey" | "NoSuchVersion" | "NotFound", _) => Class::NotFound,
         ("NoSuchBucket" | "NoSuchUpload", _) => Class::Failed,
         // Those of several makes of servers.
         (
@@ -124,6 +129,20 @@ fn classify(refused: &Refused) -> Class {
         )
         | (_, 507) => Class::Full,
         _ if message.contains("no space left on device") => Class::Full,
+        // Not every server has a status for these that says the same.
+        (
+            "AccessDenied"
+            | "AccountProblem"
+            | "AllAccessDisabled"
+            | "ExpiredToken"
+            | "InvalidAccessKeyId"
+            | "InvalidToken"
+            | "SignatureDoesNotMatch"
+            | "TokenRefreshRequired"
+            // versitygw's for an unknown access key, with status 404.
+            | "XAdminUserNotFound",
+            _,
+        ) => Class::Denied,
         (
             "SlowDown"
             | "InternalError"
@@ -136,7 +155,8 @@ fn classify(refused: &Refused) -> Class {
         )
         | (_, 408 | 409 | 425 | 429 | 500 | 502 | 503 | 504) => Class::Unavailable(*retry_after),
         (_, 401 | 403) => Class::Denied,
-        (_, 404) => Class::NotFound,
+        // Of `HEAD`. Any other code means that something else is missing.
+        ("", 404) => Class::NotFound,
         (_, 304 | 412) => Class::Exists,
         _ => Class::Failed,
     }
@@ -190,12 +210,17 @@ mod tests {
         assert!(matches!(of(404, "NoSuchKey", ""), B::NotFound { .. }));
         assert!(matches!(of(404, "", ""), B::NotFound { .. }), "of HEAD");
         assert!(matches!(of(404, "NoSuchBucket", ""), B::Failed { .. }));
+        assert!(matches!(of(404, "NoSuchTenant", ""), B::Failed { .. }));
         assert!(matches!(
             of(412, "PreconditionFailed", ""),
             B::Exists { .. }
         ));
         assert!(matches!(of(403, "AccessDenied", ""), B::Denied { .. }));
         assert!(matches!(of(401, "", ""), B::Denied { .. }));
+        let unknown_key = of(404, "XAdminUserNotFound", "");
+        assert!(matches!(unknown_key, B::Denied { .. }), "of versitygw");
+        assert!(matches!(of(400, "ExpiredToken", ""), B::Denied { .. }));
+        assert!(is_out_of_range(&of(416, "InvalidRange", "")));
         assert!(matches!(of(507, "", ""), B::Full { .. }));
         assert!(matches!(of(403, "QuotaExceeded", ""), B::Full { .. }));
         let text = "write: No space left on device";

@@ -242,7 +242,7 @@ mod tests {
         // a:1, b:2 and c:3:4.
         let text = r#"{"auths":{"reg.example":{"auth":"YTox"},"reg.example/team":{"auth":"Yjoy"},
             "https://index.docker.io/v1/":{"auth":"YzozOjQ="},"other":{}}}"#;
-        let found = |host| async move { with(text, host).await.ok().expect("readable") };
+        let found = |host| async move { with(text, host).await.expect("readable") };
         assert!(found("reg.example").await == password("b", "2"));
         assert!(found("docker.io").await == password("c", "3:4"));
         assert!(found("other").await.is_none());
@@ -260,13 +260,13 @@ mod tests {
             let error = with(text, "h").await.err().expect("refused").to_string();
             assert!(error.ends_with("is no file of credentials"), "{error}");
         }
-        assert!(with("{}", "h").await.ok().expect("readable").is_none());
+        assert!(with("{}", "h").await.expect("readable").is_none());
         let token = with(
             r#"{"auths":{"h":{"auth":"YTox","identitytoken":"t"}}}"#,
             "h",
         )
         .await;
-        assert!(token.ok().expect("readable") == Some(Credentials::Identity("t".to_owned())));
+        assert!(token.expect("readable") == Some(Credentials::Identity("t".to_owned())));
         let helper = with(r#"{"credHelpers":{"h":"../../bin/sh"}}"#, "h").await;
         let error = helper.err().expect("refused").to_string();
         assert!(error.contains("no name of a program"), "{error}");

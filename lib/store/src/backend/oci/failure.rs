@@ -29,6 +29,8 @@ pub(super) enum Refused {
     Missing(&'static str),
     #[error("The registry's answer is larger than {0} bytes")]
     Large(usize),
+    #[error("The list of tags has more than {0} pages")]
+    Pages(usize),
     #[error("Got {got} of {wanted} bytes")]
     Length { wanted: u64, got: u64 },
     #[error("The content has another hash than its manifest says")]

@@ -163,7 +163,7 @@ impl Found {
 pub(super) fn write(
     key: &Key,
     content: Blob,
-    needs: Vec<Blob>,
+    needs: &[Blob],
     subject: Option<&Found>,
 ) -> Result<(Bytes, Found), Refused> {
     let nothing = nothing().descriptor()?;
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_pack_is_a_layer() {
-        let (body, found) = write(&pack(1), blob(&pack(1), "blocks"), vec![], None).expect("write");
+        let (body, found) = write(&pack(1), blob(&pack(1), "blocks"), &[], None).expect("write");
         assert_eq!(Found::read(&body, &pack(1)), Some(found.clone()));
         assert_eq!(found.meta().size, 6);
         assert_eq!(Found::read(&body, &pack(2)), None, "another's");
@@ -290,7 +290,7 @@ mod tests {
             json["layers"][0]["mediaType"],
             "application/vnd.rocferry.packs.v1"
         );
-        let (again, _) = write(&pack(1), blob(&pack(1), "blocks"), vec![], None).expect("write");
+        let (again, _) = write(&pack(1), blob(&pack(1), "blocks"), &[], None).expect("write");
         assert_ne!(body, again, "each write is another manifest");
     }
 
@@ -298,7 +298,7 @@ mod tests {
     fn a_checkpoint_names_its_packs() {
         let needs = vec![blob(&pack(1), "one"), blob(&pack(2), "two")];
         let content = blob(&checkpoint(), "manifest");
-        let (body, found) = write(&checkpoint(), content, needs.clone(), None).expect("write");
+        let (body, found) = write(&checkpoint(), content, &needs, None).expect("write");
         assert_eq!(Found::read(&body, &checkpoint()), Some(found.clone()));
         assert_eq!(found.meta().size, 8);
         let json: serde_json::Value = serde_json::from_slice(&body).expect("json");
@@ -313,7 +313,7 @@ mod tests {
     fn an_empty_object_is_nothing() {
         for key in [checkpoint(), pack(1)] {
             let empty = content(&key, digest_of(b""), 0);
-            let (body, found) = write(&key, empty, vec![], None).expect("write");
+            let (body, found) = write(&key, empty, &[], None).expect("write");
             assert_eq!(found.meta().size, 0);
             assert_eq!(Found::read(&body, &key), Some(found));
         }
@@ -326,8 +326,8 @@ mod tests {
         };
         let index = Key::Index(id);
         assert_eq!(subject(&index), Some(pack(1)));
-        let (_, about) = write(&pack(1), blob(&pack(1), "blocks"), vec![], None).expect("write");
-        let (body, _) = write(&index, blob(&index, "list"), vec![], Some(&about)).expect("write");
+        let (_, about) = write(&pack(1), blob(&pack(1), "blocks"), &[], None).expect("write");
+        let (body, _) = write(&index, blob(&index, "list"), &[], Some(&about)).expect("write");
         let json: serde_json::Value = serde_json::from_slice(&body).expect("json");
         assert_eq!(json["subject"]["digest"], about.digest);
         assert_eq!(json["subject"]["size"], about.size);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn manifests_of_others_are_nobodys() {
-        let (body, _) = write(&pack(1), blob(&pack(1), "blocks"), vec![], None).expect("write");
+        let (body, _) = write(&pack(1), blob(&pack(1), "blocks"), &[], None).expect("write");
         let text = String::from_utf8(body.to_vec()).expect("text");
         for wrong in [
             "",
@@ -355,7 +355,7 @@ mod tests {
     fn more_packs_than_a_manifest_holds_are_refused() {
         let needs = vec![blob(&pack(1), "one"); 40_000];
         let content = blob(&checkpoint(), "manifest");
-        let error = write(&checkpoint(), content, needs, None).expect_err("too many");
+        let error = write(&checkpoint(), content, &needs, None).expect_err("too many");
         assert!(matches!(error, Refused::Packs(40_000)), "{error:?}");
     }
 }

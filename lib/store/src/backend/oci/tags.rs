@@ -17,6 +17,8 @@ use crate::{Key, Kind};
 const PAGE: usize = 1000;
 /// Registries that know no pages send all at once.
 const MOST_OF_A_PAGE: usize = 64 << 20;
+/// Pages of one list. Some registries send a hundred tags in each, whatever is asked for.
+const MOST_PAGES: usize = 20_000;
 
 #[derive(Deserialize)]
 struct Page {
@@ -25,6 +27,14 @@ struct Page {
 
 /// Keys of all tags of this kind.
 pub(super) async fn list(registry: &Registry, kind: Kind) -> Result<BTreeSet<Key>, BackendError> {
+    list_within(registry, kind, MOST_PAGES).await
+}
+
+async fn list_within(
+    registry: &Registry,
+    kind: Kind,
+    pages: usize,
+) -> Result<BTreeSet<Key>, BackendError> {
     const LISTING: &str = "Listing";
     let object = kind.dir();
     let mut found = BTreeSet::new();
@@ -34,6 +44,10 @@ pub(super) async fn list(registry: &Registry, kind: Kind) -> Result<BTreeSet<Key
         // A registry that sends us in a circle.
         if !seen.insert(url.to_string()) {
             break;
+        }
+        if seen.len() > pages {
+            let refused = Refused::Pages(pages);
+            return Err(BackendError::failed(LISTING, object, refused));
         }
         let request = Request::new(Method::GET, url.clone(), Action::Pull);
         let response = registry.send(LISTING, object, &request).await?;
@@ -71,6 +85,43 @@ fn next_page(here: &Url, link: &str) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StoreName;
+    use crate::backend::Variables;
+    use crate::backend::oci::Location;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn a_list_without_end_is_refused() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
+        let listener = listener.expect("bind");
+        let location = Location {
+            host: listener.local_addr().expect("address").to_string(),
+            repository: "r".to_owned(),
+            plain: true,
+        };
+        let server = tokio::spawn(async move {
+            for page in 0.. {
+                let (mut client, _) = listener.accept().await.expect("accept");
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && client.read_buf(&mut head).await.is_ok() {}
+                let answer = format!(
+                    "HTTP/1.1 200 x\r\nContent-Length: 11\r\nConnection: close\r\n\
+                     Link: </v2/r/default/tags/list?last={page}>; rel=\"next\"\r\n\r\n{{\"tags\":[]}}"
+                );
+                let _ = client.write_all(answer.as_bytes()).await;
+            }
+        });
+        let (name, variables) = (StoreName::default(), Variables::only([]));
+        let registry = Registry::new(&location, &name, &variables).expect("registry");
+        let error = list_within(&registry, Kind::Pack, 5).await;
+        server.abort();
+        let error =
+            std::error::Error::source(&error.expect_err("refused")).map(ToString::to_string);
+        assert_eq!(
+            error.as_deref(),
+            Some("The list of tags has more than 5 pages")
+        );
+    }
 
     #[test]
     fn pages_follow_each_other() {

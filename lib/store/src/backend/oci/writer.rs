@@ -119,7 +119,7 @@ impl OciWriter {
             }
         };
         let blob = manifest::content(&self.key, digest, self.size);
-        let tag = || shared.tag(&self.key, blob.clone(), Vec::new());
+        let tag = || shared.tag(&self.key, blob.clone(), &[]);
         shared.retry.run(tag).await.map(drop)
     }
 }

@@ -163,3 +163,34 @@ async fn a_registry_that_is_busy_says_how_long() {
     );
     assert_eq!(proxy.seen().len(), 1);
 }
+
+#[tokio::test]
+async fn a_blob_that_is_not_known_for_a_moment_is_waited_for() {
+    let place = fresh().await;
+    let unknown = AtomicUsize::new(0);
+    // As docker-registry says it while another process pushes the same blob.
+    let rules = move |request: &Request| {
+        let manifest = request.method == "PUT" && request.path.contains("/manifests/");
+        if manifest && unknown.fetch_add(1, Ordering::Relaxed) < 3 {
+            let body = "{\"errors\":[{\"code\":\"DIGEST_INVALID\",\"message\":\"m\"},\
+                {\"code\":\"MANIFEST_BLOB_UNKNOWN\",\"message\":\"m\"}]}";
+            return Rule::Answer(400, vec![], body.to_owned());
+        }
+        Rule::Pass
+    };
+    let (proxy, backend) = behind(&place, rules).await;
+    put(&backend, &pack(1), &bytes(1, 10)).await;
+    assert_eq!(proxy.count("PUT", "/manifests/"), 4);
+
+    let body = "{\"errors\":[{\"code\":\"MANIFEST_BLOB_UNKNOWN\",\"message\":\"m\"}]}";
+    let rules = move |request: &Request| match request.method.as_str() {
+        "PUT" if request.path.contains("/manifests/") => Rule::Answer(400, vec![], body.to_owned()),
+        _ => Rule::Pass,
+    };
+    let (proxy, backend) = behind(&place, rules).await;
+    let key = pack(2);
+    let error = backend.put(&key, bytes(2, 10), Existing::Keep, &[]);
+    let error = error.await.expect_err("never known");
+    assert!(matches!(error, BackendError::Failed { .. }), "{error:?}");
+    assert!(proxy.count("PUT", "/manifests/") < 10, "not tried for ever");
+}
