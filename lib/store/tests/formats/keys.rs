@@ -278,10 +278,10 @@ async fn a_planted_key_is_never_used() {
     pinned.pin = good;
     let ring = open(&store, &pinned).await.expect("opened");
     assert_eq!(ring.current().id(), good);
-    assert_eq!(
-        open(&store, &config).await.expect("opened").current().id(),
-        Some(known[0])
-    );
+    // Without that the description decides: this is what pinning is for.
+    let ring = open(&store, &config).await.expect("opened");
+    let current = ring.current().id().expect("sealed");
+    assert!(known.contains(&current), "{current} was not planted");
 }
 
 #[tokio::test]
