@@ -224,7 +224,7 @@ impl Source for Files {
     }
 }
 
-const CONFIG: &str = r#"{"id":"c1","name":"web","rootfsImageName":"quay.example/app:1","runtime":"runc","staticDir":"/x",
+const CONFIG: &str = r#"{"id":"c1","name":"web","rootfsImageName":"images.example/app:1","runtime":"runc","staticDir":"/x",
 "rootfsImageID":"1111111111111111111111111111111111111111111111111111111111111111"}"#;
 const SPEC: &str = r#"{"annotations":{"io.kubernetes.cri-o.Annotations":"{\"a\":\"b\"}","k":"v"},
 "mounts":[{"destination":"/data","type":"bind","source":"/srv"}]}"#;

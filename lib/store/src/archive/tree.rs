@@ -39,20 +39,21 @@ impl Tree {
         directory: bool,
         limits: &Limits,
     ) -> Result<Vec<String>, Refusal> {
+        // From the inside: whatever is there has what it is in there as well.
         let mut implied = Vec::new();
-        for (end, _) in path.match_indices('/') {
-            let Some(above) = path.get(..end) else {
-                continue;
-            };
+        let mut inner = path;
+        while let Some((above, _)) = inner.rsplit_once('/') {
             match self.nodes.get(above) {
                 Some(Node::File) => return Err(Refusal::NotInDirectory),
-                Some(Node::Listed | Node::Implied) => {}
+                Some(Node::Listed | Node::Implied) => break,
                 None => {
                     self.insert(above, Node::Implied, limits)?;
                     implied.push(above.to_owned());
+                    inner = above;
                 }
             }
         }
+        implied.reverse();
         match self.nodes.get_mut(path) {
             Some(node @ Node::Implied) if directory => *node = Node::Listed,
             Some(_) => return Err(Refusal::Duplicate),

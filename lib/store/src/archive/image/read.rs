@@ -69,6 +69,7 @@ pub fn read_image<R: Read + Seek>(
         let reason = format!("its layer is {reason:?}");
         return Err(ImageError::NoCheckpoint { reason });
     }
+    layout.place(&manifest.config)?;
     let place = layout.place(layer)?;
     layout
         .input

@@ -10,7 +10,7 @@ fn hex(digit: &str) -> String {
 
 fn facts() -> Facts {
     Facts {
-        image: Some("quay.example:5000/team/app:v1".to_owned()),
+        image: Some("images.example:5000/team/app:v1".to_owned()),
         image_digest: Some(format!("sha256:{}", hex("d"))),
         image_id: Some(hex("1")),
     }
@@ -27,7 +27,7 @@ fn tar_of(names: &[&str]) -> Vec<u8> {
 fn crio() -> Files {
     let config = json!({
         "id": "c1", "name": "k8s_app_pod_ns_uid_0", "rootfsImageRef": hex("1"), "runtime": "runc",
-        "rootfsImageName": "quay.example:5000/team/app:v1", "checkpointedBy": "rocferry",
+        "rootfsImageName": "images.example:5000/team/app:v1", "checkpointedBy": "rocferry",
     });
     let annotations = json!({"io.kubernetes.container.hash": "h", "cdi.k8s.io/gpu": "x"});
     let spec = json!({"ociVersion": "1.1.0", "annotations": {
@@ -60,9 +60,9 @@ fn crio() -> Files {
 
 /// A checkpoint of containerd.
 fn containerd() -> Files {
-    let reference = format!("quay.example/app@sha256:{}", hex("d"));
+    let reference = format!("images.example/app@sha256:{}", hex("d"));
     let config = json!({
-        "id": "c2", "rootfsImageRef": reference, "rootfsImageName": "quay.example/app:v2",
+        "id": "c2", "rootfsImageRef": reference, "rootfsImageName": "images.example/app:v2",
     });
     let spec = json!({"annotations": {"io.kubernetes.cri.container-name": "app"}});
     let status = json!({
@@ -92,7 +92,7 @@ fn containerd() -> Files {
 fn podman() -> Files {
     let config = json!({
         "id": "c3", "name": "web", "rootfsImageID": hex("3"), "staticDir": "/var/lib/x",
-        "rootfsImageName": "docker.example/library/web:latest", "runtime": "crun",
+        "rootfsImageName": "images.example/library/web:latest", "runtime": "crun",
     });
     let spec = json!({"annotations": {"io.container.manager": "libpod"}});
     Files::new(&[
@@ -155,13 +155,13 @@ fn crio_for_containerd() {
     );
     assert_eq!(memory.text("container.log"), "said");
     let config = memory.json("config.dump");
-    let reference = format!("quay.example:5000/team/app@sha256:{}", hex("d"));
+    let reference = format!("images.example:5000/team/app@sha256:{}", hex("d"));
     assert_eq!(config["rootfsImageRef"], reference);
     assert_eq!(config.get("checkpointedBy"), None);
     let status = memory.json("status.dump");
     assert_eq!(status["id"], "c1");
     assert_eq!(status["metadata"]["name"], "app");
-    assert_eq!(status["image"]["image"], "quay.example:5000/team/app:v1");
+    assert_eq!(status["image"]["image"], "images.example:5000/team/app:v1");
     assert_eq!(status["image_ref"], reference);
     assert_eq!(
         status["annotations"],

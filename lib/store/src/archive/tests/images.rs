@@ -10,7 +10,7 @@ use super::*;
 fn files() -> Files {
     let id = "1".repeat(64);
     let config = json!({
-        "id": "c1", "name": "web", "rootfsImageRef": id, "rootfsImageName": "quay.example/app:v1",
+        "id": "c1", "name": "web", "rootfsImageRef": id, "rootfsImageName": "images.example/app:v1",
         "runtime": "crun",
     });
     let spec = json!({"annotations": {"io.kubernetes.cri-o.Annotations": "{}"}});
@@ -25,7 +25,7 @@ fn files() -> Files {
 fn image() -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
     let names = ImageNames {
-        reference: Some("registry.example/checkpoints/web:1".to_owned()),
+        reference: Some("images.example/checkpoints/web:1".to_owned()),
         criu_version: Some("4.2".to_owned()),
         ..ImageNames::default()
     };
@@ -143,7 +143,7 @@ fn is_what_it_says() {
         assert_eq!(annotations["org.criu.checkpoint.criu.version"], "4.2");
     }
     let name = &entry["annotations"]["org.opencontainers.image.ref.name"];
-    assert_eq!(name, "registry.example/checkpoints/web:1");
+    assert_eq!(name, "images.example/checkpoints/web:1");
     let config = json(&blob(&manifest["config"]));
     assert_eq!(
         config["rootfs"]["diff_ids"][0],
@@ -217,7 +217,7 @@ fn hostile_images() {
         changed[number].1[last] ^= 1;
         refused(&tar(&changed), "has the content of");
     }
-    for number in 1..5 {
+    for number in 0..5 {
         let mut fewer = all.clone();
         let (name, _) = fewer.remove(number);
         refused(&tar(&fewer), &format!("has no {name:?}"));

@@ -190,8 +190,8 @@ fn the_sink_may_refuse_or_pass_over() {
 fn engines_are_told_apart() {
     let digest = "ab".repeat(32);
     let config = format!(
-        r#"{{"id":"c1","name":"web","rootfsImageName":"quay.example/a:1","runtime":"runc",
-        "rootfsImageRef":"quay.example/a@sha256:{digest}","createdTime":"2026-01-01T00:00:00Z",
+        r#"{{"id":"c1","name":"web","rootfsImageName":"images.example/a:1","runtime":"runc",
+        "rootfsImageRef":"images.example/a@sha256:{digest}","createdTime":"2026-01-01T00:00:00Z",
         "checkpointedTime":5,"other":[1,2,{{}}]}}"#
     );
     let spec = r#"{"annotations":{"io.container.manager":"cri-o","k":"v"},
@@ -207,7 +207,7 @@ fn engines_are_told_apart() {
     assert_eq!(archive.origin, Origin::CriO);
     let source = archive.source;
     assert_eq!(source.container_id.as_deref(), Some("c1"));
-    assert_eq!(source.image.as_deref(), Some("quay.example/a:1"));
+    assert_eq!(source.image.as_deref(), Some("images.example/a:1"));
     assert_eq!(source.image_digest, Some(format!("sha256:{digest}")));
     assert_eq!(source.runtime.as_deref(), Some("runc"));
     assert_eq!(source.mounts.len(), 1);
