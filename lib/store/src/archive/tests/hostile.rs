@@ -159,6 +159,11 @@ fn headers() {
     refused("gid", &with(116, &[0xff; 8]), "gid is no number");
     refused(
         "gid",
+        &with(116, &[0x81, 0, 0, 0, 0, 0, 0, 1]),
+        "gid is no number",
+    );
+    refused(
+        "gid",
         &with(116, &[0x80, 0, 0, 1, 0, 0, 0, 0]),
         "gid is no number",
     );
