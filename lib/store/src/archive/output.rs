@@ -52,7 +52,6 @@ impl<'a> Member<'a> {
             blocks.extend_from_slice(&name);
             blocks.push(0);
             blocks.resize(blocks.len().next_multiple_of(BLOCK), 0);
-            name.truncate(room);
         }
         let mut header = Header::new_gnu();
         put_name(&mut header, &name);
@@ -72,6 +71,7 @@ impl<'a> Member<'a> {
     }
 }
 
+/// As much of a name as there is room for.
 fn put_name(header: &mut Header, name: &[u8]) {
     for (slot, byte) in header.as_old_mut().name.iter_mut().zip(name) {
         *slot = *byte;

@@ -258,6 +258,26 @@ fn a_list_of_deleted_files_alone_makes_a_layer() {
 }
 
 #[test]
+fn a_diff_without_deletions_changes_its_form_alone() {
+    let plain = tar_of(&["etc/new"]);
+    let with = |diff: &[u8]| {
+        let mut files = crio();
+        files.contents[5] = diff.to_vec();
+        files.entries[5].kind = EntryKind::File {
+            size: diff.len() as u64,
+        };
+        files.contents[6] = b"[]".to_vec();
+        files.entries[6].kind = EntryKind::File { size: 2 };
+        files
+    };
+    let mut packed = with(&gzip(&plain));
+    let (_, memory) = write_all(&mut packed, Engine::CriO, &facts()).unwrap();
+    assert!(memory.content("rootfs-diff.tar") == plain);
+    let (_, memory) = write_all(&mut with(&plain), Engine::Containerd, &facts()).unwrap();
+    assert!(gunzip(memory.content("rootfs-diff.tar")) == plain);
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let refused = |files: &mut Files, engine, facts: &Facts, expected: &str| {
         let error = write_all(files, engine, facts).expect_err(expected);
