@@ -4,6 +4,7 @@
 //! is broken; `seeds` are inputs that are accepted, `words` pieces that a fuzzer would hardly guess.
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod checks;
 pub mod compact;
 pub mod envelope;
@@ -46,6 +47,12 @@ pub struct Target {
 
 /// All targets, sorted.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "archive",
+        run: archive::run,
+        seeds: archive::seeds,
+        words: archive::words,
+    },
     Target {
         name: "compact",
         run: compact::run,

@@ -88,8 +88,9 @@ pub fn seeds() -> Vec<Seed> {
     let mut seed = |name: &str, sizes: &[usize]| {
         let (mut pack, _) = PackBuilder::new(PACK, Arc::clone(keys), 1 << 30);
         for (number, size) in (0u8..).zip(sizes) {
-            let plain = vec![number; *size].into();
-            let block = encoder.encode(keys, keys.block_id(&plain), &plain).expect("fits");
+            let plain = vec![number; *size];
+            let id = keys.block_id(&plain);
+            let block = encoder.encode(keys, id, &plain.into()).expect("fits");
             pack.push(block).expect("room");
         }
         Seed {
