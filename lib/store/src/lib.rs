@@ -25,6 +25,7 @@ pub mod backend;
 pub mod cache;
 mod catalog;
 pub mod envelope;
+pub mod interchange;
 mod key;
 mod lease;
 pub mod pack;

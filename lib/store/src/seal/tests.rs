@@ -59,7 +59,9 @@ fn the_derivations_stay() {
     );
     // Sealed with this code once.
     let piece = Piece::Block(BlockId([1; 32]));
-    let old = hex("d0a8a4cf7baf0c4dd5a372943d8e0a98c35542c4d34bbd5f438c541b6fa4aa27c102f477c2aab05c1d14c3");
+    let old = hex(
+        "d0a8a4cf7baf0c4dd5a372943d8e0a98c35542c4d34bbd5f438c541b6fa4aa27c102f477c2aab05c1d14c3",
+    );
     assert_eq!(open(&keys, piece, &old).expect("opens"), b"abc");
 }
 
