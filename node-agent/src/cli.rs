@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::topology;
+use crate::{image, topology};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -24,14 +24,17 @@ enum Command {
     /// GPUs, their links, and which checkpoint fits on them
     #[command(subcommand)]
     Topology(topology::Command),
+    /// Checkpoints in a store: list, store, read, verify, clean up
+    #[command(subcommand)]
+    Image(image::Command),
 }
 
 /// What scripts get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done; the checkpoint fits.
+    /// 0: done; the answer is yes.
     Yes,
-    /// 1: the checkpoint does not fit.
+    /// 1: the answer is no: the checkpoint does not fit, there are faults, not everything could be done.
     No,
     /// 2: something cannot be read or makes no sense, or the search was given up.
     CannotTell,
@@ -66,6 +69,7 @@ impl Cli {
     pub fn run(&self) -> Result<Answer, Error> {
         match &self.command {
             Command::Topology(command) => command.run(),
+            Command::Image(command) => command.run(),
         }
     }
 }

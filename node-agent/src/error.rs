@@ -4,6 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use rocferry_image::ImageError;
+use rocferry_store::StoreError;
+use rocferry_store::backend::BackendError;
+use rocferry_store::diff::DiffError;
+use rocferry_store::interchange::InterchangeError;
+use rocferry_store::seal::SealError;
 use rocferry_topology::{CompactError, ReadError, SourceError};
 use thiserror::Error;
 
@@ -103,6 +108,47 @@ pub enum Error {
         /// The GPUs there.
         known: String,
     },
+    /// A value on the command line that makes no sense.
+    #[error("{value:?} is no {what}: {wanted} are expected")]
+    Argument {
+        /// What it should be.
+        what: &'static str,
+        /// As given.
+        value: String,
+        /// What would do.
+        wanted: &'static str,
+    },
+    /// A file with keys that holds none.
+    #[error("{} cannot be used", .path.display())]
+    Key {
+        /// The file, or the key itself if it is a public one.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file cannot be written.
+    #[error("Cannot write {}", .path.display())]
+    WriteFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An archive, or the store.
+    #[error(transparent)]
+    Interchange(#[from] InterchangeError),
+    /// Checkpoints that cannot be compared.
+    #[error("The checkpoints cannot be compared")]
+    Diff(#[from] DiffError),
+    /// No threads, or no memory for them.
+    #[error("Cannot start")]
+    Runtime {
+        /// What the system says.
+        source: io::Error,
+    },
     /// The answer cannot be written down.
     #[error("Cannot write the answer: {reason}")]
     Write {
@@ -111,7 +157,50 @@ pub enum Error {
     },
 }
 
+/// What the user can do about an error of the store.
+fn store_step(error: &StoreError) -> Option<&'static str> {
+    Some(match error {
+        StoreError::Seal(SealError::NoKey { .. } | SealError::WrongKey { .. }) => {
+            "Give the right key with --identity or --key-file"
+        }
+        StoreError::Seal(SealError::StoreNotSealed) => {
+            "Leave out --identity, --recipients and --key-file, or name another store"
+        }
+        StoreError::Backend(BackendError::Unavailable { .. }) => {
+            "Check that the store can be reached, and try again: what was sent is not sent again"
+        }
+        StoreError::NoCheckpoint { .. } => "`rocferry-agent image ls` shows what there is",
+        StoreError::Occupied { .. } => "Name a directory that is empty or not there",
+        StoreError::LeaseLost { .. } => "Run the same command again",
+        _ => return None,
+    })
+}
+
+/// An error and its causes, each once: some libraries repeat the cause in their own text.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.ends_with(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
 impl Error {
+    pub(crate) fn key(
+        path: impl Into<PathBuf>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Key {
+            path: path.into(),
+            source: source.into(),
+        }
+    }
+
     /// What the user can do about it, a line.
     #[must_use]
     pub fn next_step(&self) -> Option<String> {
@@ -139,6 +228,12 @@ impl Error {
             }
             Self::Image { .. } => "Check that the dump was complete, and copy the folder again",
             Self::Mixture { .. } => "Dump again, into an empty folder",
+            Self::Store(error) | Self::Interchange(InterchangeError::Store(error)) => {
+                return store_step(error).map(str::to_owned);
+            }
+            Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                "Name a file that is not there yet, or remove this one"
+            }
             Self::NoGpu { known, .. } => return Some(format!("GPUs there: {known}")),
             _ => return None,
         };

@@ -16,8 +16,21 @@ pub(crate) enum Format {
     Yaml,
 }
 
+/// The answer in the form that is asked for.
+pub(crate) fn render<T: Serialize + ?Sized>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce() -> String,
+) -> Result<String, Error> {
+    match format {
+        Format::Table => Ok(table()),
+        Format::Json => to_json(value),
+        Format::Yaml => to_yaml(value),
+    }
+}
+
 /// JSON with a line break at the end.
-pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Error> {
+pub(crate) fn to_json(value: &(impl Serialize + ?Sized)) -> Result<String, Error> {
     let text = serde_json::to_string_pretty(value);
     text.map(|text| text + "\n").map_err(|error| Error::Write {
         reason: error.to_string(),
@@ -25,7 +38,7 @@ pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Error> {
 }
 
 /// YAML with a line break at the end. The only place that knows the library.
-pub(crate) fn to_yaml(value: &impl Serialize) -> Result<String, Error> {
+pub(crate) fn to_yaml(value: &(impl Serialize + ?Sized)) -> Result<String, Error> {
     let text = serde_saphyr::to_string(value);
     text.map(|text| text.trim_end().to_owned() + "\n")
         .map_err(|error| Error::Write {

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use rocferry_agent::{Cli, Error, Exit};
+use rocferry_agent::{Cli, Error, Exit, causes};
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("Error: {}", causes(&error));
+            eprintln!("Error: {}", causes(error.as_ref()));
             let next_step = error.downcast_ref::<Error>().and_then(Error::next_step);
             if let Some(next_step) = next_step {
                 eprintln!("{next_step}");
@@ -33,18 +33,4 @@ fn run(cli: &Cli) -> Result<Exit> {
         other => other.context("Cannot write the answer")?,
     }
     Ok(answer.exit)
-}
-
-/// The error and its causes, each once: some libraries repeat the cause in their own text.
-fn causes(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        if text.is_empty() {
-            text = cause;
-        } else if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }

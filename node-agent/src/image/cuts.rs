@@ -1,0 +1,78 @@
+//! Where files of a checkpoint are cut: at the starts of buffer objects.
+//!
+//! The store knows no GPUs. Objects move within their file when others come and go; cut like this their blocks
+//! are found again wherever they lie.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+use rocferry_image::{FRAME_HEADER, FdDir, KfdImage, names, read_image};
+use rocferry_store::push::{Cut, Cuts};
+
+use crate::error::Error;
+
+/// Directories of a checkpoint that CRIU's images may lie in.
+const PLACES: [&str; 2] = ["", "checkpoint"];
+
+/// The cuts of a checkpoint's files.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GpuCuts {
+    files: HashMap<String, Vec<Cut>>,
+}
+
+impl GpuCuts {
+    /// Reads the images of a checkpoint. One without GPUs has no cuts.
+    pub(crate) fn of(dir: &Path) -> Result<Self, Error> {
+        let mut cuts = Self::default();
+        for place in PLACES {
+            let path = dir.join(place);
+            if path.is_dir() {
+                cuts.add(place, &path)?;
+            }
+        }
+        Ok(cuts)
+    }
+
+    fn add(&mut self, place: &str, dir: &Path) -> Result<(), Error> {
+        let unreadable = |source| Error::Read {
+            path: dir.to_owned(),
+            source,
+        };
+        let images = FdDir(File::open(dir).map_err(unreadable)?);
+        for file in fs::read_dir(dir).map_err(unreadable)? {
+            let name = file.map_err(unreadable)?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let Some(id) = names::parse_kfd(name) else {
+                continue;
+            };
+            let image: KfdImage = read_image(&images, name).map_err(|source| Error::Image {
+                dir: dir.to_owned(),
+                source,
+            })?;
+            for pages in image.pages_layout().files {
+                let name = names::pages(id, pages.gpu);
+                let path = match place {
+                    "" => name,
+                    place => format!("{place}/{name}"),
+                };
+                let cut = |part: &rocferry_image::PagePart| {
+                    let address = image.bos.get(part.bo).map_or(0, |bo| bo.addr);
+                    Cut {
+                        at: FRAME_HEADER.saturating_add(part.offset),
+                        label: Some(format!("GPU {:#x}, BO at {address:#x}", pages.gpu)),
+                    }
+                };
+                let parts = pages.parts.iter().filter(|part| part.size > 0);
+                self.files.insert(path, parts.map(cut).collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cuts for GpuCuts {
+    fn cuts(&self, path: &str) -> Vec<Cut> {
+        self.files.get(path).cloned().unwrap_or_default()
+    }
+}
