@@ -106,6 +106,7 @@ impl Plan {
 }
 
 /// What becomes of a pack.
+#[derive(Clone, Copy)]
 enum Fate {
     Needed,
     NeededCondemned,

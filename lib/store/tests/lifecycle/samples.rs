@@ -33,7 +33,7 @@ pub(crate) fn memory() -> Arc<dyn Backend> {
 /// A directory that goes away with what is returned.
 pub(crate) fn directory() -> (Arc<dyn Backend>, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("temporary directory");
-    let backend = Directory::open(&dir.path().join("store"), &StoreName::default());
+    let backend = Directory::open(dir.path(), &StoreName::default());
     (Arc::new(backend.expect("opens")), dir)
 }
 

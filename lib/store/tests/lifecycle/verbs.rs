@@ -256,7 +256,7 @@ async fn deleting_frees_what_nothing_else_needs() {
     store.delete(&first.id).await.expect("deleted");
     assert_eq!(count(&store, Kind::Pack).await, packs);
     collect_all(&store).await;
-    assert_eq!(sound(&store).await, [second.id.clone()]);
+    assert_eq!(sound(&store).await, std::slice::from_ref(&second.id));
     let left: Vec<_> = backend.list(Kind::Pack).await.expect("listed");
     assert_eq!(left.len(), second.packs.len());
     store.delete(&second.id).await.expect("deleted");

@@ -35,7 +35,7 @@ async fn a_good_store_has_no_faults() {
     assert_eq!(report.checkpoints, 2);
     // Each block once.
     assert_eq!(report.blocks, 6);
-    assert_eq!(report.packs.packs as usize, count(&store, Kind::Pack).await);
+    assert_eq!(report.packs.packs, count(&store, Kind::Pack).await as u64);
     assert_eq!((report.orphans.packs, report.unindexed), (0, 0));
     let snapshot = progress.snapshot();
     assert_eq!(snapshot.packs, report.packs.packs);
