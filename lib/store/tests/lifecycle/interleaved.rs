@@ -10,8 +10,8 @@ use rocferry_store::push::Facts;
 use rocferry_store::{Key, Kind, LeaseId, Store, StoreError};
 
 use crate::samples::{
-    begin, collect, collect_all, count, expire_leases, lease, memory, now_ms, open, push, pushed,
-    put, sound,
+    begin, block, collect, collect_all, count, expire_leases, lease, memory, now_ms, open, push,
+    pushed, put, sound,
 };
 use crate::steps::Steps;
 
@@ -256,6 +256,44 @@ async fn an_upload_that_lost_its_lease_leaves_no_broken_checkpoint() {
     }
     // The last calls remove a lease that is not needed any more.
     assert!(failed > 5 && stored > 0, "{failed} failed, {stored} stored");
+}
+
+/// A restore has what it reads in its lease, so it ends well although the checkpoint is deleted.
+#[tokio::test]
+async fn a_restore_survives_deletions_and_collections_at_any_moment() {
+    use rocferry_store::Progress;
+    use rocferry_store::pull::PullOptions;
+    let blocks = [2, 4, 6, 8, 10, 12];
+    let mut stops = 0;
+    for stop in 1..CALLS {
+        let backend = memory();
+        let store = open(&backend).await;
+        let manifest = Arc::new(pushed(&store, &blocks).await);
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let (to, wanted) = (dir.path().join("copy"), Arc::clone(&manifest));
+        let work = |store: Store| async move {
+            let options = PullOptions::default();
+            store.pull(wanted, &to, &options, &Progress::new()).await
+        };
+        let Some((restore, restoring)) = stopped(&backend, stop, work).await else {
+            break;
+        };
+        stops += 1;
+        store.delete(&manifest.id).await.expect("deleted");
+        collect_all(&store).await;
+        restore.go();
+        match restoring.await.expect("no panic") {
+            Ok(()) => {
+                let copy = std::fs::read(dir.path().join("copy/pages-1.img")).expect("read");
+                let expected: Vec<_> = blocks.into_iter().flat_map(block).collect();
+                assert_eq!(copy, expected, "{stop}");
+            }
+            // Too late: it had no lease yet.
+            Err(error) => assert_eq!(stop, 1, "{error}"),
+        }
+        clear(&store).await;
+    }
+    assert!(stops >= 4, "{stops}");
 }
 
 /// A restore protects what it reads: either it finds that the checkpoint is gone, or its packs stay.
