@@ -45,7 +45,7 @@ mod plan;
 
 use plan::Plan;
 
-/// Objects that are written or deleted at a time.
+/// Small objects that are read, written or deleted at a time.
 const PARALLEL: usize = 8;
 
 /// How to collect.

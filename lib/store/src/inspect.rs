@@ -1,8 +1,7 @@
 //! What a checkpoint consists of, for people and scripts.
 
 use rocferry_image::manifest::{
-    Binding, BlockRef, CheckpointId, Content, DataKeyId, FileEntry, Manifest, PackId, Source,
-    Totals,
+    Binding, BlockRef, CheckpointId, Content, DataKeyId, FileEntry, PackId, Source, Totals,
 };
 use serde::Serialize;
 
@@ -160,7 +159,7 @@ impl Inspection {
             id: manifest.id.clone(),
             created_ms: manifest.created_ms,
             parent: manifest.parent.clone(),
-            binding: bound_to(manifest),
+            binding: BoundTo::of(&manifest.binding),
             data_key: manifest.data_key,
             signer: object.signer,
             source: InspectedSource::of(&manifest.source),
@@ -171,20 +170,23 @@ impl Inspection {
     }
 }
 
-fn bound_to(manifest: &Manifest) -> Option<BoundTo> {
-    match manifest.binding.clone() {
-        Binding::Free => None,
-        Binding::Pod {
-            namespace,
-            namespace_uid,
-            pod,
-            container,
-        } => Some(BoundTo {
-            namespace,
-            namespace_uid,
-            pod,
-            container,
-        }),
+impl BoundTo {
+    /// `None`: anybody.
+    pub(crate) fn of(binding: &Binding) -> Option<Self> {
+        match binding.clone() {
+            Binding::Free => None,
+            Binding::Pod {
+                namespace,
+                namespace_uid,
+                pod,
+                container,
+            } => Some(Self {
+                namespace,
+                namespace_uid,
+                pod,
+                container,
+            }),
+        }
     }
 }
 
@@ -214,7 +216,7 @@ impl InspectedSource {
 }
 
 impl InspectedTotals {
-    const fn of(totals: Totals) -> Self {
+    pub(crate) const fn of(totals: Totals) -> Self {
         Self {
             files: totals.files,
             plain: totals.plain,

@@ -4,8 +4,12 @@ use std::collections::HashMap;
 
 use futures_util::StreamExt;
 use rocferry_image::manifest::{Binding, CheckpointId, DataKeyId, Totals};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::envelope::{ManifestObject, Pin, PublicKey, TrustPolicy};
+use crate::inspect::{BoundTo, InspectedTotals};
+use crate::serial::{chain, display_if};
 use crate::{Key, Store, StoreError};
 
 /// A checkpoint of a store.
@@ -22,25 +26,30 @@ pub struct Listed {
 }
 
 /// What a manifest says, but for its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Overview {
     /// When it was finished: milliseconds since 1970.
     pub created_ms: u64,
     /// The checkpoint before it.
+    #[serde(serialize_with = "display_if")]
     pub parent: Option<CheckpointId>,
     /// Whom it may be restored for.
+    #[serde(serialize_with = "binding")]
     pub binding: Binding,
     /// The node that it was made on.
     pub node: Option<String>,
     /// The image of its container.
     pub image: Option<String>,
     /// The data key that seals it; `None` without sealing.
+    #[serde(serialize_with = "display_if")]
     pub data_key: Option<DataKeyId>,
     /// Whose signature it carries. Whether that key is to be trusted is another question.
+    #[serde(serialize_with = "display_if")]
     pub signer: Option<PublicKey>,
     /// Number of its packs.
     pub packs: usize,
     /// Its sizes.
+    #[serde(serialize_with = "totals")]
     pub totals: Totals,
 }
 
@@ -61,6 +70,32 @@ impl Overview {
             totals: manifest.totals(),
         }
     }
+}
+
+/// For scripts: `id`, `manifest_size`, `pinned` (the reason), and either `checkpoint` or `error`.
+impl Serialize for Listed {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let pinned = self.pin.as_ref().map(|pin| match pin {
+            Ok(pin) => pin.reason.clone(),
+            Err(error) => chain(error),
+        });
+        let mut listed = to.serialize_struct("Listed", 5)?;
+        listed.serialize_field("id", self.id.as_str())?;
+        listed.serialize_field("manifest_size", &self.manifest_size)?;
+        listed.serialize_field("pinned", &pinned)?;
+        listed.serialize_field("checkpoint", &self.overview.as_ref().ok())?;
+        let error = self.overview.as_ref().err();
+        listed.serialize_field("error", &error.map(|error| chain(error)))?;
+        listed.end()
+    }
+}
+
+fn binding<S: Serializer>(binding: &Binding, to: S) -> Result<S::Ok, S::Error> {
+    BoundTo::of(binding).serialize(to)
+}
+
+fn totals<S: Serializer>(totals: &Totals, to: S) -> Result<S::Ok, S::Error> {
+    InspectedTotals::of(*totals).serialize(to)
 }
 
 impl Store {

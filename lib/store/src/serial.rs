@@ -22,11 +22,25 @@ pub(crate) fn display_if<T: Display, S: Serializer>(
 }
 
 /// As a list of texts.
-pub(crate) fn display_all<T: Display, S: Serializer>(
-    values: &[T],
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    to.collect_seq(values.iter().map(ToString::to_string))
+pub(crate) fn display_all<'a, T, C, S>(values: &'a C, to: S) -> Result<S::Ok, S::Error>
+where
+    T: Display + 'a,
+    &'a C: IntoIterator<Item = &'a T>,
+    S: Serializer,
+{
+    to.collect_seq(values.into_iter().map(ToString::to_string))
+}
+
+/// An error and those below it, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
 }
 
 /// What seals something.

@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::{CheckpointId, DataKeyId, PackId};
+use serde::Serialize;
 
 use crate::envelope::TrustPolicy;
 use crate::gc::Amount;
 use crate::progress::Progress;
+use crate::serial::display_all;
 use crate::{Store, StoreError};
 
 mod blocks;
@@ -58,13 +60,14 @@ impl Default for VerifyOptions {
 }
 
 /// What was found.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct VerifyReport {
     /// What is wrong.
     pub faults: Vec<Fault>,
     /// Faults that are not among these, since they are too many.
     pub more_faults: u64,
     /// Checkpoints that cannot be restored because of them.
+    #[serde(serialize_with = "display_all")]
     pub broken: BTreeSet<CheckpointId>,
     /// Checkpoints that were looked at, those with faults as well.
     pub checkpoints: u64,
@@ -78,8 +81,10 @@ pub struct VerifyReport {
     /// Packs without an index object. No fault: they say the same themselves, and the next upload writes it.
     pub unindexed: u64,
     /// Data keys that somebody put into the store for whom no key of the store vouches. They are never used.
+    #[serde(serialize_with = "display_all")]
     pub foreign_keys: Vec<DataKeyId>,
     /// Data keys that nothing unwraps that was given: what is sealed by them cannot be looked at.
+    #[serde(serialize_with = "display_all")]
     pub locked_keys: Vec<DataKeyId>,
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::{CheckpointId, PackId};
 
+use super::PARALLEL;
 use crate::backend::Meta;
 use crate::envelope::{Condemned, Lease, TrustPolicy};
 use crate::{Key, Kind, LeaseId, Store, StoreError};
@@ -35,24 +36,32 @@ impl Store {
                 known.indexes.push(pack);
             }
         }
-        for pack in self.condemned().await? {
-            let since = match self.small::<Condemned>(&Key::Condemned(pack)).await {
-                Ok(Some(condemned)) => Some(condemned.created_ms),
-                // Another collection has just deleted the pack.
-                Ok(None) => continue,
-                Err(StoreError::Backend(error)) => return Err(error.into()),
-                Err(error) => {
-                    tracing::warn!(%pack, %error, "Condemnation not readable; written again");
-                    None
-                }
-            };
-            known.condemned.insert(pack, since);
+        let condemned: Vec<_> = self.condemned().await?.into_iter().collect();
+        let times = stream::iter(condemned).map(|pack| self.condemned_since(pack));
+        let mut times = std::pin::pin!(times.buffer_unordered(PARALLEL));
+        while let Some(found) = times.try_next().await? {
+            known.condemned.extend(found);
         }
         known.packs = self.packs().await?;
         self.add_leases(&mut known).await?;
         self.add_manifests(&mut known).await?;
         self.add_leases(&mut known).await?;
         Ok(known)
+    }
+
+    /// Since when a pack is condemned; `None` if another collection has just deleted it.
+    async fn condemned_since(
+        &self,
+        pack: PackId,
+    ) -> Result<Option<(PackId, Option<u64>)>, StoreError> {
+        match self.small::<Condemned>(&Key::Condemned(pack)).await {
+            Ok(condemned) => Ok(condemned.map(|condemned| (pack, Some(condemned.created_ms)))),
+            Err(StoreError::Backend(error)) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%pack, %error, "Condemnation not readable; written again");
+                Ok(Some((pack, None)))
+            }
+        }
     }
 
     async fn add_leases(&self, known: &mut Knowledge) -> Result<(), StoreError> {

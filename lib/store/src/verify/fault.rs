@@ -3,9 +3,11 @@
 use std::fmt;
 
 use rocferry_image::manifest::{BlockId, CheckpointId};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use thiserror::Error;
 
 use crate::backend::BackendError;
+use crate::serial::chain;
 use crate::{Key, StoreError};
 
 /// Something that is not as it should be.
@@ -84,16 +86,23 @@ impl From<StoreError> for Defect {
 /// The object, the defect, and the checkpoint if there is one; on one line.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.defect)?;
-        let mut source = std::error::Error::source(&self.defect);
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
+        write!(f, "{}: {}", self.object, chain(&self.defect))?;
         match &self.checkpoint {
             Some(checkpoint) => write!(f, " (checkpoint {checkpoint})"),
             None => Ok(()),
         }
+    }
+}
+
+/// `object`, `checkpoint`, and the defect in words as `reason`.
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fault = to.serialize_struct("Fault", 3)?;
+        fault.serialize_field("object", &self.object.to_string())?;
+        let checkpoint = self.checkpoint.as_ref();
+        fault.serialize_field("checkpoint", &checkpoint.map(CheckpointId::as_str))?;
+        fault.serialize_field("reason", &chain(&self.defect))?;
+        fault.end()
     }
 }
 

@@ -72,6 +72,13 @@ async fn checkpoints_are_listed_newest_first() {
     assert_eq!(overview.created_ms, object.manifest.created_ms);
     let pins: Vec<_> = list.iter().map(|one| one.pin.is_some()).collect();
     assert_eq!(pins, [false, true, false]);
+    let json = serde_json::to_value(&list).expect("JSON");
+    assert_eq!(json[0]["id"], id(3).as_str());
+    assert_eq!(json[0]["checkpoint"]["binding"]["pod"], "trainer-0");
+    assert_eq!(json[0]["checkpoint"]["totals"]["files"], 1);
+    assert_eq!(json[0]["checkpoint"]["parent"], id(2).as_str());
+    assert_eq!(json[1]["pinned"], "golden");
+    assert_eq!(json[1]["error"], serde_json::Value::Null);
     for one in &list {
         let key = Key::Checkpoint(one.id.clone());
         let meta = backend.head(&key).await.expect("answer").expect("there");

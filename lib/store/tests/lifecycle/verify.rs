@@ -159,6 +159,11 @@ async fn faults_are_all_found_and_some_are_kept() {
         .expect("verified");
     assert_eq!((report.faults.len(), report.more_faults), (3, 17));
     assert!(!report.is_ok());
+    let json = serde_json::to_value(&report).expect("JSON");
+    assert_eq!(json["broken"][0], bad.id.as_str());
+    assert_eq!(json["more_faults"], 17);
+    let reason = json["faults"][0]["reason"].as_str().expect("text");
+    assert!(reason.contains("damaged"), "{reason}");
     // Blocks are not read quickly.
     assert!(
         store
