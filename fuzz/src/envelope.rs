@@ -126,7 +126,10 @@ fn read_key(id: DataKeyId, data: &[u8]) -> bool {
             assert_eq!(key.id(), id);
         }
     }
-    assert_eq!(KeyObject::decode(id, &object.encode()).as_ref(), Ok(&object));
+    assert_eq!(
+        KeyObject::decode(id, &object.encode()).as_ref(),
+        Ok(&object)
+    );
     true
 }
 
@@ -187,7 +190,10 @@ pub fn seeds() -> Vec<Seed> {
         ("key-by-file", wrapped(&with_file())),
         ("lease", lease.encode(&small(3), keys).to_vec()),
         ("pin", pin.encode(&small(4), keys).to_vec()),
-        ("condemned", Condemned { created_ms: 1 }.encode(&small(5), keys).to_vec()),
+        (
+            "condemned",
+            Condemned { created_ms: 1 }.encode(&small(5), keys).to_vec(),
+        ),
     ];
     let seed = |(name, content): (&str, Vec<u8>)| Seed {
         name: name.to_owned(),
@@ -199,6 +205,13 @@ pub fn seeds() -> Vec<Seed> {
 /// What is hard to guess.
 #[must_use]
 pub fn words() -> Vec<Vec<u8>> {
-    let words = ["RFCKPT01", "RFOB", "age-encryption.org/v1\n", "-> X25519 ", "\n---", "-> scrypt "];
+    let words = [
+        "RFCKPT01",
+        "RFOB",
+        "age-encryption.org/v1\n",
+        "-> X25519 ",
+        "\n---",
+        "-> scrypt ",
+    ];
     words.map(|word| word.as_bytes().to_vec()).to_vec()
 }

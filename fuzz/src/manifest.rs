@@ -29,7 +29,11 @@ pub fn run(data: &[u8]) -> bool {
 pub(crate) fn check(manifest: &Manifest) {
     for file in &manifest.files {
         assert!(!file.path.starts_with('/'));
-        assert!(file.path.split('/').all(|part| !matches!(part, "" | "." | "..")));
+        assert!(
+            file.path
+                .split('/')
+                .all(|part| !matches!(part, "" | "." | ".."))
+        );
         let mut end = 0;
         for placed in file.blocks() {
             assert_eq!(placed.position, end);
@@ -73,7 +77,12 @@ pub(crate) fn samples() -> Vec<(&'static str, Manifest)> {
     empty.packs.clear();
     empty.files.clear();
     let sealed = sample(Some(DataKeyId([7; 8])));
-    vec![("plain", plain), ("free", free), ("empty", empty), ("sealed", sealed)]
+    vec![
+        ("plain", plain),
+        ("free", free),
+        ("empty", empty),
+        ("sealed", sealed),
+    ]
 }
 
 pub(crate) fn sample(data_key: Option<DataKeyId>) -> Manifest {

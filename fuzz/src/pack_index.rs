@@ -10,8 +10,8 @@ use rocferry_store::pack::{
 };
 use rocferry_store::seal::{Keyring, Keys};
 
-use crate::checks::{check_value, keyring};
 use crate::Seed;
+use crate::checks::{check_value, keyring};
 
 const PACK: PackId = PackId([5; 16]);
 
@@ -63,7 +63,10 @@ fn check(index: &PackIndex) {
     for entry in &index.entries {
         let found = blocks.get(&entry.id).expect("added");
         let place = (found.offset, found.stored, found.plain, found.encoding);
-        assert_eq!(place, (entry.offset, entry.stored, entry.plain, entry.encoding));
+        assert_eq!(
+            place,
+            (entry.offset, entry.stored, entry.plain, entry.encoding)
+        );
     }
 }
 
@@ -110,7 +113,16 @@ pub fn seeds() -> Vec<Seed> {
 /// What is hard to guess.
 #[must_use]
 pub fn words() -> Vec<Vec<u8>> {
-    let sizes = [0u32, 1, 16, 17, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, u32::MAX];
+    let sizes = [
+        0u32,
+        1,
+        16,
+        17,
+        BLOCK_SIZE - 1,
+        BLOCK_SIZE,
+        BLOCK_SIZE + 1,
+        u32::MAX,
+    ];
     let sizes = sizes.into_iter().map(|size| size.to_le_bytes().to_vec());
     let magics = [&b"RFPACK01"[..], b"RFPACKEN", b"RFINDEX1"];
     sizes.chain(magics.map(<[u8]>::to_vec)).collect()

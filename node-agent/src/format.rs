@@ -39,7 +39,7 @@ pub(crate) fn to_json(value: &(impl Serialize + ?Sized)) -> Result<String, Error
 
 /// YAML with a line break at the end. The only place that knows the library.
 pub(crate) fn to_yaml(value: &(impl Serialize + ?Sized)) -> Result<String, Error> {
-    let text = serde_saphyr::to_string(value);
+    let text = serde_saphyr::to_string(&value);
     text.map(|text| text.trim_end().to_owned() + "\n")
         .map_err(|error| Error::Write {
             reason: error.to_string(),

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::PackId;
 
@@ -112,6 +113,20 @@ impl Store {
 
     /// Gives an index object to a pack without one: whoever wrote it died between the two.
     async fn adopt(&self, pack: PackId, size: u64) -> Result<PackIndex, StoreError> {
+        let (list, object) = self.pack_end(pack, size).await?;
+        let key = Key::Index(pack);
+        match self.backend().put(&key, object, Existing::Keep, &[]).await {
+            Ok(()) | Err(BackendError::Exists { .. }) => Ok(list),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The list of blocks in a pack itself, and the index object that it should have.
+    pub(crate) async fn pack_end(
+        &self,
+        pack: PackId,
+        size: u64,
+    ) -> Result<(PackIndex, Bytes), StoreError> {
         let damaged = |reason| PackError::Damaged { pack, reason };
         let key = Key::Pack(pack);
         let part = async |range: std::ops::Range<u64>| {
@@ -126,10 +141,6 @@ impl Store {
         let header = part(0..HEADER as u64).await?;
         let list = PackIndex::from_pack(pack, size, &header, &tail, self.keyring())?;
         let object = PackIndex::object(size, &header, &tail);
-        let key = Key::Index(pack);
-        match self.backend().put(&key, object, Existing::Keep, &[]).await {
-            Ok(()) | Err(BackendError::Exists { .. }) => Ok(list),
-            Err(error) => Err(error.into()),
-        }
+        Ok((list, object))
     }
 }

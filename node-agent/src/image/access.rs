@@ -22,7 +22,12 @@ pub(super) struct Access {
     #[arg(long, env = "ROCFERRY_STORE", value_name = "URL")]
     store: String,
     /// The tenant's part of the store: the UID of a namespace
-    #[arg(long, env = "ROCFERRY_TENANT", default_value = "default", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "ROCFERRY_TENANT",
+        default_value = "default",
+        value_name = "NAME"
+    )]
     tenant: String,
     /// A file with age identities: opens the store, and seals a new one
     #[arg(long, env = "ROCFERRY_IDENTITY", value_name = "FILE")]
@@ -52,7 +57,8 @@ impl Access {
             value: self.tenant.clone(),
             wanted: "1 to 63 lower-case letters, digits and dashes",
         })?;
-        let backend = backend::open(&self.store, &tenant).map_err(rocferry_store::StoreError::from)?;
+        let backend =
+            backend::open(&self.store, &tenant).map_err(rocferry_store::StoreError::from)?;
         let store = Store::open(backend, &self.keys()?, StoreOptions::default()).await?;
         Ok(store)
     }

@@ -36,7 +36,9 @@ impl From<For> for Engine {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 the archive is written, 2 it is not: nothing is left of it then.")]
+#[command(
+    after_help = "Exit status: 0 the archive is written, 2 it is not: nothing is left of it then."
+)]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     access: Access,

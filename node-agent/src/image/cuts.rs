@@ -46,10 +46,14 @@ impl GpuCuts {
             let Some(id) = names::parse_kfd(name) else {
                 continue;
             };
-            let image: KfdImage = read_image(&images, name).map_err(|source| Error::Image {
+            let image = read_image(&images, name).map_err(|source| Error::Image {
                 dir: dir.to_owned(),
                 source,
             })?;
+            // It may be gone again: then it is not stored either.
+            let Some(image): Option<KfdImage> = image else {
+                continue;
+            };
             for pages in image.pages_layout().files {
                 let name = names::pages(id, pages.gpu);
                 let path = match place {

@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 done, 2 a checkpoint cannot be read, or they cannot be compared.")]
+#[command(
+    after_help = "Exit status: 0 done, 2 a checkpoint cannot be read, or they cannot be compared."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,
@@ -46,7 +48,11 @@ fn describe(diff: &Diff) -> String {
         Change::Changed => "changed",
         Change::Metadata => "same content",
     };
-    let mut rows = vec![["FILE", "CHANGE", "OLD", "NEW", "NEW BLOCKS"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["FILE", "CHANGE", "OLD", "NEW", "NEW BLOCKS"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for file in &diff.files {
         rows.push(vec![
             file.path.clone(),
@@ -58,14 +64,22 @@ fn describe(diff: &Diff) -> String {
     }
     let mut text = table(&rows);
     if !diff.spans.is_empty() {
-        let mut rows = vec![["OBJECT", "CHANGE", "OLD", "NEW", "CHANGED"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["OBJECT", "CHANGE", "OLD", "NEW", "CHANGED"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for span in &diff.spans {
             rows.push(vec![
                 span.label.clone(),
                 word(span.change).to_owned(),
                 size(span.old_size),
                 size(span.new_size),
-                format!("{} blocks ({})", span.changed_blocks, size(span.changed_bytes)),
+                format!(
+                    "{} blocks ({})",
+                    span.changed_blocks,
+                    size(span.changed_bytes)
+                ),
             ]);
         }
         text.push('\n');

@@ -11,7 +11,9 @@ use crate::error::Error;
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 done, 2 the store cannot be read, or not all of it: nothing is removed then.")]
+#[command(
+    after_help = "Exit status: 0 done, 2 the store cannot be read, or not all of it: nothing is removed then."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,

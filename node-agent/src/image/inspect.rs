@@ -43,30 +43,70 @@ fn describe(object: &ManifestObject, inspection: &Inspection) -> String {
     let (source, totals) = (&manifest.source, &inspection.totals);
     let facts = [
         ("checkpoint", manifest.id.to_string()),
-        ("parent", manifest.parent.as_ref().map_or_else(none, ToString::to_string)),
+        (
+            "parent",
+            manifest
+                .parent
+                .as_ref()
+                .map_or_else(none, ToString::to_string),
+        ),
         ("for", bound_to(&manifest.binding)),
-        ("signed by", object.signer.map_or_else(none, |signer| signer.to_string())),
-        ("data key", manifest.data_key.map_or_else(none, |key| key.to_string())),
+        (
+            "signed by",
+            object.signer.map_or_else(none, |signer| signer.to_string()),
+        ),
+        (
+            "data key",
+            manifest.data_key.map_or_else(none, |key| key.to_string()),
+        ),
         ("image", source.image.clone().unwrap_or_else(none)),
         ("runtime", source.runtime.clone().unwrap_or_else(none)),
         ("node", source.node.clone().unwrap_or_else(none)),
         ("kernel", source.kernel_version.clone().unwrap_or_else(none)),
         ("CRIU", source.criu_version.clone().unwrap_or_else(none)),
-        ("size", format!("{} in {} files, {} of it zero", size(totals.plain), totals.files, size(totals.zero))),
-        ("stored", format!("{} in {} blocks of {} packs", size(totals.stored), totals.stored_blocks, manifest.packs.len())),
+        (
+            "size",
+            format!(
+                "{} in {} files, {} of it zero",
+                size(totals.plain),
+                totals.files,
+                size(totals.zero)
+            ),
+        ),
+        (
+            "stored",
+            format!(
+                "{} in {} blocks of {} packs",
+                size(totals.stored),
+                totals.stored_blocks,
+                manifest.packs.len()
+            ),
+        ),
     ];
     let facts: Vec<_> = facts
         .into_iter()
         .map(|(name, value)| vec![name.to_owned(), value])
         .collect();
-    let mut rows = vec![["FILE", "SIZE", "STORED", "WHAT"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["FILE", "SIZE", "STORED", "WHAT"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for file in &inspection.files {
         let stored = file.spans.iter().map(|span| span.stored).sum();
-        let what = file.target.as_ref().map_or_else(String::new, |target| format!("-> {target}"));
+        let what = file
+            .target
+            .as_ref()
+            .map_or_else(String::new, |target| format!("-> {target}"));
         rows.push(vec![file.path.clone(), size(file.size), size(stored), what]);
         for span in file.spans.iter().filter(|span| span.label.is_some()) {
             let label = span.label.clone().unwrap_or_default();
-            rows.push(vec![String::new(), size(span.size), size(span.stored), label]);
+            rows.push(vec![
+                String::new(),
+                size(span.size),
+                size(span.stored),
+                label,
+            ]);
         }
     }
     format!("{}\n{}", table(&facts), table(&rows))

@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 done, 1 some checkpoints cannot be read, 2 the store cannot be read.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 some checkpoints cannot be read, 2 the store cannot be read."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,
@@ -37,11 +39,22 @@ impl Args {
 }
 
 fn rows(listed: &[Listed]) -> String {
-    let head = ["CHECKPOINT", "AGE", "SIZE", "STORED", "FOR", "NODE", "SIGNED", "NOTE"];
+    let head = [
+        "CHECKPOINT",
+        "AGE",
+        "SIZE",
+        "STORED",
+        "FOR",
+        "NODE",
+        "SIGNED",
+        "NOTE",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let now = std::time::SystemTime::now();
     let now = now.duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    let now = now.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    });
     for one in listed {
         let mut row = vec![one.id.to_string()];
         let mut note = match &one.pin {
@@ -57,7 +70,12 @@ fn rows(listed: &[Listed]) -> String {
                 size(overview.totals.stored),
                 bound_to(&overview.binding),
                 overview.node.clone().unwrap_or_else(|| "-".to_owned()),
-                if overview.signer.is_some() { "yes" } else { "no" }.to_owned(),
+                if overview.signer.is_some() {
+                    "yes"
+                } else {
+                    "no"
+                }
+                .to_owned(),
             ]),
             Err(error) => {
                 row.extend(["-", "-", "-", "-", "-", "-"].map(str::to_owned));

@@ -107,7 +107,15 @@ mod tests {
     fn durations_and_sizes_need_no_guess() {
         assert_eq!(duration("36h"), Ok(Duration::from_secs(36 * 3600)));
         assert_eq!(duration("2w"), Ok(Duration::from_secs(14 * 86_400)));
-        for wrong in ["", "h", "3", "3é", "-1d", "99999999999999999999d", "9999999999999999d"] {
+        for wrong in [
+            "",
+            "h",
+            "3",
+            "3é",
+            "-1d",
+            "99999999999999999999d",
+            "9999999999999999d",
+        ] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(bytes("500G"), Ok(500 << 30));

@@ -12,7 +12,9 @@ use crate::error::{Error, causes};
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 done, 1 some could not be deleted, 2 the store cannot be read.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 some could not be deleted, 2 the store cannot be read."
+)]
 #[group(id = "rules", required = true, multiple = true, args = ["keep_last", "keep_within", "keep_bytes"])]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -57,7 +59,9 @@ impl Args {
             bytes: self.keep_bytes,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        let now = now.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        });
         let mut expired = policy.expired(&candidates, now);
         let mut exit = Exit::Yes;
         if !self.dry_run {

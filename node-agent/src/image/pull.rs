@@ -17,7 +17,9 @@ use crate::error::Error;
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 the copy is complete, 2 it is not; pulling again goes on from there.")]
+#[command(
+    after_help = "Exit status: 0 the copy is complete, 2 it is not; pulling again goes on from there."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,

@@ -7,7 +7,9 @@ use crate::cli::{Answer, Exit};
 use crate::error::{Error, causes};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 all are deleted, 1 some are not, 2 the store cannot be read.")]
+#[command(
+    after_help = "Exit status: 0 all are deleted, 1 some are not, 2 the store cannot be read."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,

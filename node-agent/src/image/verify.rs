@@ -12,7 +12,9 @@ use crate::error::{Error, causes};
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 all is well, 1 there are faults, 2 the store cannot be read.")]
+#[command(
+    after_help = "Exit status: 0 all is well, 1 there are faults, 2 the store cannot be read."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     access: Access,
@@ -57,7 +59,11 @@ fn describe(report: &VerifyReport) -> String {
     for fault in &report.faults {
         let of = fault.checkpoint.as_ref();
         let of = of.map_or_else(String::new, |id| format!(" (checkpoint {id})"));
-        text.push_str(&format!("{}{of}: {}\n", fault.object, causes(&fault.defect)));
+        text.push_str(&format!(
+            "{}{of}: {}\n",
+            fault.object,
+            causes(&fault.defect)
+        ));
     }
     if report.more_faults > 0 {
         text.push_str(&format!("and {} faults more\n", report.more_faults));
@@ -66,7 +72,9 @@ fn describe(report: &VerifyReport) -> String {
         text.push_str(&format!("{id} cannot be restored\n"));
     }
     for key in &report.foreign_keys {
-        text.push_str(&format!("data key {key} is somebody else's and never used\n"));
+        text.push_str(&format!(
+            "data key {key} is somebody else's and never used\n"
+        ));
     }
     for key in &report.locked_keys {
         text.push_str(&format!("data key {key} is not opened by what was given\n"));

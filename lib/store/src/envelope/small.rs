@@ -241,8 +241,14 @@ impl SmallObject for Pin {
 /// The object `condemned/ID`: the pack of that name is about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condemned {
-    /// Since when, milliseconds since 1970, by the clock of whoever condemned it.
+    /// Since when, milliseconds since 1970, by the clock of whoever condemned it; [`Condemned::PENDING`] as
+    /// long as it is not certain that everybody sees it.
     pub created_ms: u64,
+}
+
+impl Condemned {
+    /// A time that never comes: whoever does not know it waits for ever, and deletes nothing.
+    pub const PENDING: u64 = u64::MAX;
 }
 
 impl SmallObject for Condemned {

@@ -98,6 +98,28 @@ pub enum StoreError {
         /// Why it is pinned.
         reason: String,
     },
+    /// A checkpoint was pinned while it was deleted.
+    #[error("Checkpoint {checkpoint} was pinned while it was deleted: {reason}; it is gone")]
+    PinnedTooLate {
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Why it was pinned.
+        reason: String,
+    },
+    /// A reason, of a pin for instance, that is too long.
+    #[error("The reason has {bytes} bytes, {limit} are possible")]
+    Reason {
+        /// Its length.
+        bytes: usize,
+        /// The longest one.
+        limit: usize,
+    },
+    /// Garbage was not collected, since it is not known what is needed.
+    #[error("Nothing was deleted: it is not known what is needed")]
+    Collection {
+        /// What cannot be read.
+        source: Box<StoreError>,
+    },
     /// The store could not be told for too long that an upload still runs.
     #[error(
         "Lease {lease} was not renewed in time: what was sent may be deleted; store the checkpoint again, \
@@ -138,6 +160,7 @@ impl StoreError {
             Self::Seal(error) => error.is_permanent(),
             Self::Pack(error) => error.is_permanent(),
             Self::Envelope(error) => error.is_permanent(),
+            Self::Collection { source } => source.is_permanent(),
             Self::Random(_) | Self::LeaseLost { .. } | Self::Cancelled => false,
             _ => true,
         }
