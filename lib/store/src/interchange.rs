@@ -19,7 +19,6 @@ use crate::archive::{
     self, Archive, BoxError, Engine, Entry, Facts, ImageError, ImageNames, Limits, ReadError, Sink,
     WriteError, Written, WrittenImage,
 };
-use crate::envelope::LeaseKind;
 use crate::lease::Held;
 use crate::push::{NewContent, NewEntry, Readable, Source, Upload};
 use crate::{Store, StoreError};
@@ -217,8 +216,7 @@ impl Store {
         manifest: Arc<Manifest>,
         write: impl FnOnce(&mut Files) -> Result<T, InterchangeError> + Send + 'static,
     ) -> Result<T, InterchangeError> {
-        let (packs, ids) = (manifest.packs.clone(), vec![manifest.id.clone()]);
-        let lease = Held::take(self, LeaseKind::Restore, packs, ids).await?;
+        let lease = Held::reading(self, &manifest).await?;
         let (store, runtime) = (self.clone(), Handle::current());
         let writing =
             tokio::task::spawn_blocking(move || write(&mut Files::of(store, manifest, runtime)?));

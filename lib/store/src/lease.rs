@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rocferry_image::manifest::{CheckpointId, PackId};
+use rocferry_image::manifest::{CheckpointId, Manifest, PackId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -73,6 +73,24 @@ impl Held {
             stop,
             renewing: Some(tokio::spawn(work)),
         })
+    }
+
+    /// Keeps what a checkpoint consists of as long as it is read.
+    pub(crate) async fn reading(store: &Store, manifest: &Manifest) -> Result<Self, StoreError> {
+        let (packs, id) = (manifest.packs.clone(), manifest.id.clone());
+        let lease = Self::take(store, LeaseKind::Restore, packs, vec![id.clone()]).await?;
+        // It may have been deleted before the lease was there, and its packs may be going already.
+        match store.backend().head(&Key::Checkpoint(id.clone())).await {
+            Ok(Some(_)) => Ok(lease),
+            Ok(None) => {
+                lease.release().await;
+                Err(StoreError::NoCheckpoint { checkpoint: id })
+            }
+            Err(error) => {
+                lease.release().await;
+                Err(error.into())
+            }
+        }
     }
 
     /// Fails if the lease was not renewed in time. Once it fails it does so for good.

@@ -20,7 +20,6 @@ use rocferry_image::manifest::{FileEntry, Manifest};
 use tokio::sync::{RwLock, mpsc};
 
 use crate::cache::Cache;
-use crate::envelope::LeaseKind;
 use crate::lease::Held;
 use crate::progress::Progress;
 use crate::{Store, StoreError};
@@ -112,9 +111,7 @@ impl Store {
         options: &PullOptions,
         progress: &Progress,
     ) -> Result<(), StoreError> {
-        let packs = manifest.packs.clone();
-        let checkpoints = vec![manifest.id.clone()];
-        let lease = Held::take(self, LeaseKind::Restore, packs, checkpoints).await?;
+        let lease = Held::reading(self, &manifest).await?;
         let done = self.pull_held(manifest, to, options, progress).await;
         lease.release().await;
         done
