@@ -26,7 +26,7 @@ enum Command {
     Topology(topology::Command),
     /// Checkpoints in a store: list, store, read, verify, clean up
     #[command(subcommand)]
-    Image(image::Command),
+    Image(Box<image::Command>),
 }
 
 /// What scripts get.

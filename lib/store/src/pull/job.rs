@@ -115,7 +115,7 @@ impl Job {
             if self.tree.is_resumed() {
                 self.keep(&mut block)?;
             }
-            if block.targets.is_empty() || self.from_cache(&block)? {
+            if block.targets.is_empty() || self.take_cached(&block)? {
                 continue;
             }
             missing.push(block);
@@ -145,7 +145,7 @@ impl Job {
         Ok(())
     }
 
-    fn from_cache(&self, block: &Wanted) -> Result<bool, StoreError> {
+    fn take_cached(&self, block: &Wanted) -> Result<bool, StoreError> {
         let Some(cache) = &self.cache else {
             return Ok(false);
         };

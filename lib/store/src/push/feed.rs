@@ -308,7 +308,7 @@ mod tests {
         let (feed, readable) = Feed::new();
         feed.ready(10);
         let mut walk = Walk::new(readable, 10);
-        assert!(walk.next("a").await.is_ok());
+        walk.next("a").await.expect("a block");
         drop(feed);
         let error = walk.next("a").await.expect_err("unfinished");
         assert!(matches!(error, StoreError::Unfinished { path } if path == "a"));

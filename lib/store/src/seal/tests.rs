@@ -66,7 +66,10 @@ fn the_derivations_stay() {
 }
 
 fn hex(text: &str) -> Vec<u8> {
-    let digit = |digit: u8| (digit as char).to_digit(16).expect("digit") as u8;
+    let digit = |digit: u8| {
+        let value = (digit as char).to_digit(16).expect("digit");
+        u8::try_from(value).expect("below 16")
+    };
     let pairs = text.as_bytes().chunks_exact(2);
     pairs
         .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))

@@ -47,7 +47,8 @@ async fn blocks(store: &Store) -> Vec<(rocferry_image::manifest::BlockId, Key)> 
             .expect("pack");
         let footer = &bytes[bytes.len() - rocferry_store::pack::FOOTER..];
         let tail = PackIndex::tail(pack, meta.size, footer).expect("whole");
-        let tail = &bytes[tail.start as usize..];
+        let start = usize::try_from(tail.start).expect("fits");
+        let tail = &bytes[start..];
         let header = &bytes[..rocferry_store::pack::HEADER];
         let index = PackIndex::from_pack(pack, meta.size, header, tail, store.keyring());
         let entries = index.expect("whole").entries;

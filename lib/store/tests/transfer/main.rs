@@ -1,5 +1,6 @@
 //! Checkpoints on their way into a store and out of it.
 
+mod archives;
 mod broken;
 mod growing;
 mod killed;
