@@ -55,7 +55,10 @@ pub(super) async fn commit(
     backend.put(&key, object, Existing::Keep, &needs).await?;
     if let Err(lost) = lease.check() {
         // Packs may have gone before the manifest named them. Then it must not stay.
-        let (packs, condemned) = (engine.store.packs().await?, engine.store.condemned().await?);
+        // Condemnations first: one goes after its pack, so of a pack that is deleted meanwhile one of the two
+        // tells.
+        let condemned = engine.store.condemned().await?;
+        let packs = engine.store.packs().await?;
         let gone = |pack| !packs.contains_key(pack) || condemned.contains(pack);
         if manifest.packs.iter().any(gone) {
             backend.delete(&key).await?;

@@ -4,6 +4,7 @@ mod damage;
 mod diffs;
 mod gc;
 mod interleaved;
+mod lost;
 mod model;
 mod samples;
 mod steps;
