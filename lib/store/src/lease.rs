@@ -30,14 +30,37 @@ pub(crate) struct Held {
 
 /// When a lease was renewed the last time: before that was sent.
 #[derive(Clone, Debug)]
-struct Renewed(Arc<Mutex<Instant>>);
+struct Renewed(Arc<Mutex<Moment>>);
+
+/// A moment by both clocks. One stands still while a machine is paused, the other one may be set.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    steady: Instant,
+    wall_ms: u64,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self {
+            steady: Instant::now(),
+            wall_ms: now_ms(),
+        }
+    }
+
+    /// What is left of this time since then, by the clock that says less.
+    fn left(self, length: Duration) -> Duration {
+        let steady = length.saturating_sub(self.steady.elapsed());
+        let passed = now_ms().saturating_sub(self.wall_ms);
+        steady.min(length.saturating_sub(Duration::from_millis(passed)))
+    }
+}
 
 impl Renewed {
-    fn get(&self) -> Instant {
+    fn get(&self) -> Moment {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, at: Instant) {
+    fn set(&self, at: Moment) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 }
@@ -61,7 +84,7 @@ impl Held {
             packs,
             checkpoints,
         };
-        let renewed = Renewed(Arc::new(Mutex::new(Instant::now())));
+        let renewed = Renewed(Arc::new(Mutex::new(Moment::now())));
         let key = Key::Lease(id);
         store.put_small(&key, &lease, Existing::Replace).await?;
         let stop = Arc::new(Notify::new());
@@ -95,10 +118,10 @@ impl Held {
 
     /// Fails if the lease was not renewed in time. Once it fails it does so for good.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if self.renewed.get().elapsed() < self.store.options().lease {
-            return Ok(());
+        match self.renewed.get().left(self.store.options().lease) {
+            Duration::ZERO => Err(StoreError::LeaseLost { lease: self.id }),
+            _ => Ok(()),
         }
-        Err(StoreError::LeaseLost { lease: self.id })
     }
 
     /// Ends the lease. One that cannot be removed runs out by itself.
@@ -129,8 +152,8 @@ async fn renew(store: Store, id: LeaseId, mut lease: Lease, renewed: Renewed, st
             () = stop.notified() => return,
             () = tokio::time::sleep(length / 4) => {}
         }
-        let begun = Instant::now();
-        let left = (renewed.get() + length).saturating_duration_since(begun);
+        let begun = Moment::now();
+        let left = renewed.get().left(length);
         if left.is_zero() {
             // Somebody may have acted on that already: renewing it would hide it.
             return;

@@ -161,13 +161,13 @@ impl ImportArgs {
             source,
         })?;
         let store = self.access.open().await?;
-        let mut upload = store.push(self.storing.options()).await?;
-        let bar = Bar::show("Storing", upload.progress());
         let form = match self.image {
             true => Form::Image,
             false => Form::Archive,
         };
         let mut facts = self.storing.facts()?;
+        let mut upload = store.push(self.storing.options()).await?;
+        let bar = Bar::show("Storing", upload.progress());
         let added = upload.add_archive(file, form, &self.spool).await;
         let archive = match added {
             Ok(archive) => archive,

@@ -62,11 +62,15 @@ struct Stored {
 impl Args {
     pub(super) async fn run(&self) -> Result<Answer, Error> {
         let store = self.access.open().await?;
-        let mut upload = store.push(self.storing.options()).await?;
-        let bar = Bar::show("Storing", upload.progress());
         let cuts = GpuCuts::of(&self.dir)?;
         let facts = self.storing.facts()?;
-        upload.add_tree(&self.dir, cuts).await?;
+        let mut upload = store.push(self.storing.options()).await?;
+        let bar = Bar::show("Storing", upload.progress());
+        if let Err(error) = upload.add_tree(&self.dir, cuts).await {
+            drop(bar);
+            upload.abort().await;
+            return Err(error.into());
+        }
         self.storing.finish(upload, facts, bar).await
     }
 }

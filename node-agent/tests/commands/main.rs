@@ -2,6 +2,7 @@
 
 mod check;
 mod hostile;
+mod image;
 mod machines;
 mod processes;
 mod run;

@@ -53,19 +53,25 @@ pub(super) async fn commit(
     .await??;
     let backend = engine.store.backend();
     backend.put(&key, object, Existing::Keep, &needs).await?;
-    if let Err(lost) = lease.check() {
-        // Packs may have gone before the manifest named them. Then it must not stay.
-        // Condemnations first: one goes after its pack, so of a pack that is deleted meanwhile one of the two
-        // tells.
-        let condemned = engine.store.condemned().await?;
-        let packs = engine.store.packs().await?;
-        let gone = |pack| !packs.contains_key(pack) || condemned.contains(pack);
-        if manifest.packs.iter().any(gone) {
-            backend.delete(&key).await?;
-            return Err(lost);
-        }
+    if let Err(lost) = lease.check()
+        && !is_whole(engine, &manifest).await
+    {
+        backend.delete(&key).await?;
+        return Err(lost);
     }
     Ok(manifest)
+}
+
+/// Whether all packs of a manifest are there and stay. Asked when the lease did not hold until the manifest
+/// named them; if there is no answer, they are not.
+async fn is_whole(engine: &Engine, manifest: &Manifest) -> bool {
+    // Condemnations first: one goes after its pack, so of a pack that is deleted meanwhile one of the two tells.
+    let (Ok(condemned), Ok(packs)) = (engine.store.condemned().await, engine.store.packs().await)
+    else {
+        return false;
+    };
+    let stays = |pack| packs.contains_key(pack) && !condemned.contains(pack);
+    manifest.packs.iter().all(stays)
 }
 
 /// Jobs for the blocks that no pack has: those of packs whose sending was broken off.

@@ -288,8 +288,9 @@ async fn a_restore_survives_deletions_and_collections_at_any_moment() {
                 let expected: Vec<_> = blocks.into_iter().flat_map(block).collect();
                 assert_eq!(copy, expected, "{stop}");
             }
-            // Too late: it had no lease yet.
-            Err(error) => assert_eq!(stop, 1, "{error}"),
+            // Too late: it had no lease yet, or had not seen the checkpoint since.
+            Err(StoreError::NoCheckpoint { .. }) => assert!(stop <= 2, "{stop}"),
+            Err(error) => panic!("{stop}: {error:?}"),
         }
         clear(&store).await;
     }
