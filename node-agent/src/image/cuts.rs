@@ -64,7 +64,7 @@ impl GpuCuts {
                     let address = image.bos.get(part.bo).map_or(0, |bo| bo.addr);
                     Cut {
                         at: FRAME_HEADER.saturating_add(part.offset),
-                        label: Some(format!("GPU {:#x}, BO at {address:#x}", pages.gpu)),
+                        label: Some(format!("GPU 0x{:x}, BO at {address:#x}", pages.gpu)),
                     }
                 };
                 let parts = pages.parts.iter().filter(|part| part.size > 0);

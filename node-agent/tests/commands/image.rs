@@ -4,6 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use rocferry_image::{BoEntry, FdDir, FileId, names, write_image};
+use rocferry_topology::BoFlags;
+
+use crate::machines::{Dump, of_nodes, system};
+
 /// Runs the program on the store below `dir`; `key` is the name of a key file there.
 fn agent(dir: &Path, key: Option<&str>, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocferry-agent"));
@@ -365,4 +370,87 @@ fn an_archive_is_imported_and_exported() {
         2,
     );
     assert!(!dir.join("none.tar").exists());
+}
+
+/// A checkpoint with buffer objects on one GPU: their addresses and contents, in this order.
+fn with_objects(dir: &Path, objects: &[(u64, Vec<u8>)]) {
+    let images = dir.join("checkpoint");
+    fs::create_dir_all(&images).expect("directory");
+    let whole = system("mi300x-spx");
+    let dump = Dump {
+        dir: &images,
+        system: &whole,
+        xnack: false,
+    };
+    let mut image = dump.process(7, 3, of_nodes(&[4]));
+    let gpu = image.system.gpus().next().expect("a GPU").id;
+    image.bos = objects
+        .iter()
+        .map(|(addr, content)| BoEntry {
+            addr: *addr,
+            size: content.len() as u64,
+            offset: 0,
+            flags: BoFlags::VRAM,
+            gpu,
+            handle: None,
+        })
+        .collect();
+    // The kernel's record of each object; nobody here looks into it.
+    image.priv_data.extend(vec![0; 272 * objects.len()]);
+    let folder = FdDir(fs::File::open(&images).expect("directory"));
+    write_image(&folder, &names::kfd(FileId(3)), &image).expect("image");
+    let content: Vec<u8> = objects
+        .iter()
+        .flat_map(|(_, content)| content.clone())
+        .collect();
+    let mut pages = (content.len() as u64).to_le_bytes().to_vec();
+    pages.extend(content);
+    fs::write(images.join(names::pages(FileId(3), gpu)), pages).expect("pages");
+}
+
+/// Objects are found again wherever they lie in their file, and told by their addresses.
+#[test]
+fn buffer_objects_are_cut_out_and_told_by_address() {
+    let temp = place();
+    let dir = temp.path();
+    let from = dir.join("from");
+    let object = |address: u64, seed: u8, pages: usize| {
+        let mut state = u32::from(seed) + 1;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_le_bytes()[3]
+        };
+        (
+            address,
+            (0..pages * 4096).map(|_| next()).collect::<Vec<u8>>(),
+        )
+    };
+    let (one, two) = (
+        object(0x7f00_0000_0000, 1, 1500),
+        object(0x7f10_0000_0000, 2, 300),
+    );
+    with_objects(&from, &[one.clone(), two.clone()]);
+    let text = from.display().to_string();
+    let first = prints(dir, None, &["push", &text], 0);
+    let first = first.lines().next().expect("a name").to_owned();
+    // A new one lies before both, and a page of the second one has changed.
+    let mut changed = two.clone();
+    changed.1[5] ^= 1;
+    with_objects(&from, &[object(0x7f20_0000_0000, 3, 1), one, changed]);
+    let second = json(dir, None, &["push", &text, "-o", "json"]);
+    let sent = second["sent_bytes"].as_u64().expect("number");
+    assert!((1_228_800..1_300_000).contains(&sent), "{sent}");
+    let second = second["id"].as_str().expect("a name").to_owned();
+    let said = prints(dir, None, &["diff", &first, &second], 0);
+    let line = |address: &str| {
+        let line = said.lines().find(|line| line.contains(address));
+        line.unwrap_or_else(|| panic!("{address}: {said}"))
+            .to_owned()
+    };
+    assert!(line("BO at 0x7f2000000000").contains("added"), "{said}");
+    assert!(line("BO at 0x7f1000000000").contains("changed"), "{said}");
+    // It lies somewhere else in its file.
+    assert!(line("BO at 0x7f0000000000").contains("same content"), "{said}");
+    let inspected = prints(dir, None, &["inspect", &second], 0);
+    assert_eq!(inspected.matches("BO at 0x").count(), 3, "{inspected}");
 }

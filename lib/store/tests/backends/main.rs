@@ -14,3 +14,4 @@ mod retry;
 mod s3;
 mod suite;
 mod tls;
+mod whole;

@@ -108,7 +108,7 @@ fn on(registry: Arc<Registry>) -> Repository {
     Repository { registry, name }
 }
 
-async fn fresh() -> Repository {
+pub(crate) async fn fresh() -> Repository {
     on(servers::registry())
 }
 

@@ -101,7 +101,7 @@ fn on(server: Arc<S3Server>) -> Bucket {
     Bucket { server, prefix }
 }
 
-async fn fresh() -> Bucket {
+pub(crate) async fn fresh() -> Bucket {
     on(servers::s3())
 }
 
