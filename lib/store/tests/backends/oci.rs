@@ -23,7 +23,7 @@ mod faults;
 mod keeping;
 
 /// A repository of a registry.
-struct Repository {
+pub(crate) struct Repository {
     registry: Arc<Registry>,
     name: String,
 }

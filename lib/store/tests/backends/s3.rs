@@ -23,7 +23,7 @@ mod faults;
 mod keeping;
 
 /// A folder of a bucket.
-struct Bucket {
+pub(crate) struct Bucket {
     server: Arc<S3Server>,
     prefix: String,
 }
