@@ -7,6 +7,7 @@ mod cuts;
 mod diff;
 mod gc;
 mod inspect;
+mod keys;
 mod ls;
 mod names;
 mod pin;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Pin(pin::PinArgs),
     /// Let a checkpoint be deleted again
     Unpin(pin::UnpinArgs),
+    /// Show, rotate or rewrap the keys of a sealed store
+    Keys(keys::Args),
     /// Delete old checkpoints by rules
     ///
     /// Checkpoints of the same container form a group. Of each group the newest one stays in any case, as do pinned ones.
@@ -82,6 +85,7 @@ impl Command {
                 Self::Gc(args) => args.run().await,
                 Self::Pin(args) => args.run().await,
                 Self::Unpin(args) => args.run().await,
+                Self::Keys(args) => args.run().await,
                 Self::Prune(args) => args.run().await,
                 Self::Push(args) => args.run().await,
                 Self::Pull(args) => args.run().await,

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::envelope::{LeaseKind, Signer};
 use crate::lease::Held;
 use crate::pack::{Compression, TARGET_SIZE};
-use crate::progress::Progress;
+use crate::progress::{Count, Progress};
 use crate::{Store, StoreError};
 
 mod commit;
@@ -144,8 +144,16 @@ impl Upload {
     /// Any error that ended the upload.
     pub fn add(&mut self, entry: NewEntry) -> Result<(), StoreError> {
         self.check()?;
+        // All that is known to come counts at once, so that it can be said how long it takes.
+        let counted = match &entry.content {
+            NewContent::Regular(_, readable) => readable.size(),
+            NewContent::Directory | NewContent::Symlink(_) => Some(0),
+        };
+        let expected = counted.unwrap_or(0);
+        self.engine.progress.add(Count::Expected, expected);
+        let counted = counted.is_some();
         // Fails only when the producer ended early; why shows at the end.
-        let _ = self.entries.send(producer::Item::Entry(entry));
+        let _ = self.entries.send(producer::Item::Entry { entry, counted });
         Ok(())
     }
 

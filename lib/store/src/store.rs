@@ -73,6 +73,16 @@ impl Store {
         Ok(Self { shared })
     }
 
+    /// Makes a data key for what is stored from now on, wrapped for what `keys` give. It is used by whoever
+    /// opens the store afterwards, and not through this handle.
+    ///
+    /// # Errors
+    /// [`SealError::StoreNotSealed`], [`SealError::NoRecipients`]...
+    pub async fn rotate(&self, keys: &KeyConfig, now_ms: u64) -> Result<DataKeyId, StoreError> {
+        let (_, mut keyring) = open_store(&**self.backend(), keys, now_ms).await?;
+        Ok(keyring.rotate(&**self.backend(), keys, now_ms).await?)
+    }
+
     /// Where its objects are kept.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {

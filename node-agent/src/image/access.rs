@@ -63,20 +63,9 @@ impl Access {
         Ok(store)
     }
 
-    fn keys(&self) -> Result<KeyConfig, Error> {
-        let mut keys = KeyConfig::new();
-        for path in &self.identity {
-            let added = keys.add_identities(&text(path)?);
-            added.map_err(|source| Error::key(path, source))?;
-        }
-        for path in &self.recipients {
-            let added = keys.add_recipients(&text(path)?);
-            added.map_err(|source| Error::key(path, source))?;
-        }
-        for path in &self.key_file {
-            let key = WrappingKey::from_file(&bytes(path)?);
-            keys.add_key(key.map_err(|source| Error::key(path, source))?);
-        }
+    /// What opens the store, and seals a new one.
+    pub(super) fn keys(&self) -> Result<KeyConfig, Error> {
+        let mut keys = key_config(&self.identity, &self.recipients, &self.key_file)?;
         if let Some(pin) = &self.pin {
             keys.pin = Some(pin.parse().map_err(|_| Error::Argument {
                 what: "data key",
@@ -113,6 +102,28 @@ impl Access {
     ) -> Result<ManifestObject, Error> {
         Ok(store.checkpoint(id, &self.policy()?).await?)
     }
+}
+
+/// Keys from files.
+pub(super) fn key_config(
+    identities: &[PathBuf],
+    recipients: &[PathBuf],
+    key_files: &[PathBuf],
+) -> Result<KeyConfig, Error> {
+    let mut keys = KeyConfig::new();
+    for path in identities {
+        let added = keys.add_identities(&text(path)?);
+        added.map_err(|source| Error::key(path, source))?;
+    }
+    for path in recipients {
+        let added = keys.add_recipients(&text(path)?);
+        added.map_err(|source| Error::key(path, source))?;
+    }
+    for path in key_files {
+        let key = WrappingKey::from_file(&bytes(path)?);
+        keys.add_key(key.map_err(|source| Error::key(path, source))?);
+    }
+    Ok(keys)
 }
 
 /// A key to sign with.

@@ -258,6 +258,37 @@ fn keys_signatures_and_damage_are_told() {
 }
 
 #[test]
+fn keys_are_rotated_and_wrapped_for_others() {
+    let temp = place();
+    let dir = temp.path();
+    let path = |name: &str| dir.join(name).display().to_string();
+    let key = Some("key");
+    let id = |said: String| said.lines().next().expect("a name").to_owned();
+    let old = id(prints(dir, key, &["push", &path("from")], 0));
+    let before = prints(dir, key, &["keys", "show"], 0);
+    prints(dir, key, &["keys", "rotate"], 0);
+    assert_ne!(before, prints(dir, key, &["keys", "show"], 0));
+    // Nothing is shared between keys; both can be read.
+    let new = json(dir, key, &["push", &path("from"), "-o", "json"]);
+    assert_eq!(new["known_bytes"], 0);
+    prints(dir, key, &["pull", &old, &path("old")], 0);
+    let new = new["id"].as_str().expect("a name").to_owned();
+    let said = prints(dir, key, &["diff", &old, &new], 2);
+    assert!(said.contains("cannot be compared"), "{said}");
+    let rewrapped = prints(
+        dir,
+        key,
+        &["keys", "rewrap", "--new-key-file", &path("other")],
+        0,
+    );
+    assert!(rewrapped.starts_with("2 data keys"), "{rewrapped}");
+    prints(dir, key, &["ls"], 2);
+    prints(dir, Some("other"), &["pull", &new, &path("new")], 0);
+    prints(dir, Some("other"), &["keys", "rewrap"], 2);
+    prints(dir, None, &["verify"], 2);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let temp = place();
     let dir = temp.path();
@@ -450,7 +481,10 @@ fn buffer_objects_are_cut_out_and_told_by_address() {
     assert!(line("BO at 0x7f2000000000").contains("added"), "{said}");
     assert!(line("BO at 0x7f1000000000").contains("changed"), "{said}");
     // It lies somewhere else in its file.
-    assert!(line("BO at 0x7f0000000000").contains("same content"), "{said}");
+    assert!(
+        line("BO at 0x7f0000000000").contains("same content"),
+        "{said}"
+    );
     let inspected = prints(dir, None, &["inspect", &second], 0);
     assert_eq!(inspected.matches("BO at 0x").count(), 3, "{inspected}");
 }

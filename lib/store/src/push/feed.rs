@@ -122,9 +122,9 @@ impl Readable {
         parts
     }
 
-    /// Whether its size is known.
-    pub(super) fn is_complete(&self) -> bool {
-        self.0.borrow().end.is_some()
+    /// Its size, if that is known.
+    pub(super) fn size(&self) -> Option<u64> {
+        self.0.borrow().end
     }
 }
 

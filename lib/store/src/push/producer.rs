@@ -17,7 +17,12 @@ use crate::progress::Count;
 #[derive(Debug)]
 pub(super) enum Item {
     /// A file, directory or link.
-    Entry(NewEntry),
+    Entry {
+        /// What it is.
+        entry: NewEntry,
+        /// Whether its bytes are counted as expected already.
+        counted: bool,
+    },
     /// A part of a file that will be added later.
     Early(Source, Range<u64>),
 }
@@ -34,7 +39,7 @@ pub(super) async fn produce(
         while let Some(item) = items.recv().await {
             match item {
                 Item::Early(source, range) => early(source, range, &jobs).await,
-                Item::Entry(entry) => {
+                Item::Entry { entry, counted } => {
                     let content = entry.content.clone();
                     let path = entry.path.clone();
                     let file = engine.slots.add(entry);
@@ -44,10 +49,9 @@ pub(super) async fn produce(
                         }
                         NewContent::Regular(source, readable) => {
                             let source = Arc::new(NamedSource { path, source });
-                            let complete = readable.is_complete();
                             let (engine, jobs) = (Arc::clone(engine), jobs.clone());
-                            let work = file_jobs(engine, file, source, readable, jobs);
-                            match complete {
+                            let work = file_jobs(engine, (file, counted), source, readable, jobs);
+                            match counted {
                                 true => work.await?,
                                 false => drop(growing.spawn(work)),
                             }
@@ -72,7 +76,7 @@ pub(super) async fn produce(
 
 async fn file_jobs(
     engine: Arc<Engine>,
-    file: usize,
+    (file, counted): (usize, bool),
     source: Arc<NamedSource>,
     readable: Readable,
     jobs: mpsc::Sender<Job>,
@@ -97,7 +101,9 @@ async fn file_jobs(
                 open.insert(opened).clone()
             }
         };
-        engine.progress.add(Count::Expected, size.into());
+        if !counted {
+            engine.progress.add(Count::Expected, size.into());
+        }
         let job = Job {
             source: Arc::clone(&source),
             open: Some(opened),
