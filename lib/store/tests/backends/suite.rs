@@ -293,3 +293,29 @@ pub(crate) async fn a_checkpoint_needs_packs(place: &dyn Place) {
         assert_eq!(get(&*backend, key).await, bytes(seed as u64, 10_000));
     }
 }
+
+/// Errors of all operations on something that does not work at all.
+pub(crate) async fn all_errors(backend: &dyn Backend) -> Vec<BackendError> {
+    let key = pack(1);
+    let mut writer = backend.writer(&key).await.expect("begins nothing yet");
+    let write = match writer.write(bytes(1, 9 << 20)).await {
+        Ok(()) => writer.finish().await,
+        error => error,
+    };
+    vec![
+        backend.get(&key, None, 10).await.expect_err("get"),
+        backend.get(&key, Some(0..1), 10).await.expect_err("range"),
+        backend.head(&key).await.expect_err("head"),
+        backend
+            .put(&key, bytes(1, 10), Existing::Keep, &[])
+            .await
+            .expect_err("keep"),
+        backend
+            .put(&key, bytes(1, 10), Existing::Replace, &[])
+            .await
+            .expect_err("replace"),
+        backend.list(Kind::Pack).await.expect_err("list"),
+        backend.delete(&key).await.expect_err("delete"),
+        write.expect_err("writer"),
+    ]
+}
