@@ -1,4 +1,5 @@
-//! The matcher against brute force, on random systems and on the public cases.
+//! The matcher against brute force: on random systems, in situations that chance makes too seldom, and on the public
+//! cases.
 //!
 //! The environment can ask for another amount, or for one question again:
 //! `ROCFERRY_ORACLE_CASES=1000`, `ROCFERRY_ORACLE_SEED=1 ROCFERRY_ORACLE_CASE=17`. What is random runs on and on
@@ -16,6 +17,8 @@ mod check;
 mod coverage;
 #[path = "oracle/decisive.rs"]
 mod decisive;
+#[path = "oracle/directed.rs"]
+mod directed;
 #[path = "oracle/generate.rs"]
 mod generate;
 mod machine;
@@ -50,6 +53,8 @@ use rocferry_topology::Checks;
 const CASES: u64 = 100_000;
 /// Fewer than this show nothing about how often a thing happens.
 const ENOUGH: u64 = 50_000;
+/// In how many orders of its nodes each directed situation is asked.
+const ORDERS: u64 = 100;
 
 #[test]
 fn first_seed() {
@@ -94,6 +99,22 @@ fn public_cases() {
             }
             if let Err(fault) = check::compare(&question, &mut Random::of_case(0, 0)) {
                 panic!("{}: {fault}", case.name);
+            }
+        }
+    }
+}
+
+/// Situations that chance makes too seldom.
+#[test]
+fn directed() {
+    for situation in directed::situations() {
+        let name = situation.name;
+        for order in 0..ORDERS {
+            let random = &mut Random::of_case(0, order);
+            let question = situation.reordered(random);
+            match check::compare(&question, random) {
+                Ok(verdict) => assert_eq!(verdict.accepts(), situation.fits, "{name}"),
+                Err(fault) => panic!("{name}, order {order}: {fault}\n{question}"),
             }
         }
     }

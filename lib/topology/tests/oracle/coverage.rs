@@ -304,6 +304,18 @@ fn links(
         })
     });
     row("mixed links at one CPU", mixed, None, (10, 0));
+    let twice = source.gpus.iter().chain(&destination.gpus).any(|gpu| {
+        let mut links = gpu.links.clone();
+        links.sort_unstable();
+        links.windows(2).any(|pair| pair[0] == pair[1])
+    });
+    row("a link twice", twice, None, (10, 0));
+    let other = [source, destination].iter().any(|machine| {
+        let is_gpu = |node: u32| machine.gpus.iter().any(|gpu| gpu.node == node);
+        let mut links = machine.gpus.iter().flat_map(|gpu| &gpu.links);
+        links.any(|(kind, to)| matches!(kind, LinkKind::Other(_)) && is_gpu(*to))
+    });
+    row("links of other kinds between GPUs", other, None, (10, 0));
     let many = seen(source).iter().any(|s| s.cpus.len() > 1);
     row("a GPU with several CPU links", many, None, (10, 0));
 }

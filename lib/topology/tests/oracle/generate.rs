@@ -10,6 +10,9 @@ use crate::mutate;
 use crate::random::Random;
 use crate::rules::{AT_LEAST, EQUAL};
 
+/// Percentage of questions in which some links are as no machine that we know has them.
+const UNCOMMON: u32 = 6;
+
 /// The question with this number.
 pub(crate) fn question(seed: u64, case: u64) -> Question {
     let random = &mut Random::of_case(seed, case);
@@ -21,7 +24,13 @@ pub(crate) fn question(seed: u64, case: u64) -> Question {
     let taste = Taste::draw(random);
     // Few of six: most of the time goes there.
     let count = [1, 2, 3, 4, 5, 6, 0][random.weighted(&[6, 16, 28, 30, 15, 4, 1])];
-    let source = machine(random, &taste, count);
+    let mut source = machine(random, &taste, count);
+    // Drawn apart, so that all other questions are what they would be without.
+    let apart = &mut Random::of_case(!seed, case);
+    let uncommon = apart.chance(UNCOMMON);
+    if uncommon && apart.chance(70) {
+        mutate::uncommon_links(apart, &mut source);
+    }
     let mut question = Question {
         destination: Machine::default(),
         usable: Vec::new(),
@@ -42,6 +51,9 @@ pub(crate) fn question(seed: u64, case: u64) -> Question {
         if random.chance(30) {
             mutate::add_unusable(random, &taste, &mut question);
         }
+    }
+    if uncommon && apart.chance(70) {
+        mutate::uncommon_links(apart, &mut question.destination);
     }
     mutate::hide_knowledge(random, &mut question);
     for machine in [&mut question.source, &mut question.destination] {
@@ -306,7 +318,7 @@ fn checks(random: &mut Random) -> Checks {
 }
 
 /// Puts nodes, links and ids into any order.
-fn shuffle(random: &mut Random, question: &mut Question) {
+pub(crate) fn shuffle(random: &mut Random, question: &mut Question) {
     for machine in [&mut question.source, &mut question.destination] {
         random.shuffle(&mut machine.cpus);
         random.shuffle(&mut machine.gpus);

@@ -117,6 +117,31 @@ pub(crate) fn add_missing(random: &mut Random, taste: &Taste, machine: &mut Mach
     }
 }
 
+/// Some links twice, and some between GPUs over what nobody compares.
+pub(crate) fn uncommon_links(random: &mut Random, machine: &mut Machine) {
+    let nodes: Vec<u32> = machine.gpus.iter().map(|gpu| gpu.node).collect();
+    for _ in 0..random.between(1, 3) {
+        let (Some(gpu), Some(far)) = (random.pick(&nodes), random.pick(&nodes)) else {
+            return;
+        };
+        let twice = random.chance(50);
+        let Some(links) = machine.links_mut(gpu) else {
+            return;
+        };
+        let to_gpu = |wire: &&mut Wire| nodes.contains(&wire.1);
+        match random.pick(links) {
+            Some(wire) if twice => links.push(wire),
+            // One that is there, or one more.
+            _ if random.chance(60) => {
+                if let Some(wire) = links.iter_mut().find(to_gpu) {
+                    wire.0 = LinkKind::Other(1);
+                }
+            }
+            _ => machine.wire(gpu, LinkKind::Other(1), far),
+        }
+    }
+}
+
 /// Raises what may be larger.
 fn improve(random: &mut Random, machine: &mut Machine) {
     for gpu in &mut machine.gpus {
