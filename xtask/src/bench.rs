@@ -34,6 +34,9 @@ enum Name {
     Staging,
     /// Registrations of memory with the GPU, for 256 and 10,000 BOs. In a test machine.
     Registrations,
+    /// Storing and reading back a checkpoint of 2 GiB, against tar, zstd and an upload. On this machine, with an S3
+    /// server and a directory; needs 12 GiB in TMPDIR and 5 GiB in the cache.
+    Store,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -61,6 +64,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Name::Registrations => {
             let script = format!("/host/bin/scenarios bench registrations {}", args.gpus);
             in_machine(&script, 5120, 2048, &mut print)?;
+        }
+        Name::Store => {
+            rocferry_vm::require_zstd()?;
+            example("rocferry-store", "speed", &mut print)?;
         }
     }
     Ok(ExitCode::SUCCESS)

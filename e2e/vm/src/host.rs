@@ -66,8 +66,14 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-fn missing() -> Vec<&'static str> {
-    NEEDS
+/// What measurements of the store need besides.
+const ZSTD: Need = Need {
+    package: "zstd",
+    files: &["/usr/bin/zstd"],
+};
+
+fn missing(needs: &[Need]) -> Vec<&'static str> {
+    needs
         .iter()
         .filter(|need| !need.files.iter().any(|f| Path::new(f).exists()))
         .map(|need| need.package)
@@ -77,7 +83,20 @@ fn missing() -> Vec<&'static str> {
 /// Makes sure that every needed package is there: installs it when root, else fails with the command
 /// that does.
 pub(crate) fn require_packages() -> Result<()> {
-    let packages = missing();
+    require(&NEEDS)
+}
+
+/// Makes sure that there is the program `zstd`: installs its package when root, else fails with the command
+/// that does.
+///
+/// # Errors
+/// When it is missing and cannot be installed.
+pub fn require_zstd() -> Result<()> {
+    require(&[ZSTD])
+}
+
+fn require(needs: &[Need]) -> Result<()> {
+    let packages = missing(needs);
     if packages.is_empty() {
         return Ok(());
     }
@@ -99,7 +118,7 @@ pub(crate) fn require_packages() -> Result<()> {
         apt(&["update"])?;
         apt(&install).with_context(|| format!("Run by hand: {command}"))?;
     }
-    let still = missing();
+    let still = missing(needs);
     if !still.is_empty() {
         bail!("Still missing after installation: {}", still.join(" "));
     }

@@ -44,6 +44,7 @@ mod vm;
 
 pub use cache::{Cache, EntryInfo};
 pub use error::VmError;
+pub use host::require_zstd;
 pub use images::{Kernel, Lab};
 pub use net::Net;
 pub use packages::Userland;
