@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::{FileEntry, Manifest};
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::{RwLock, Semaphore, mpsc};
 
 use crate::cache::Cache;
 use crate::lease::Held;
@@ -46,7 +46,7 @@ const WINDOW: usize = 64;
 pub struct PullOptions {
     /// Requests at a time.
     pub parallel: usize,
-    /// Threads that look for blocks on this machine.
+    /// Threads that look for blocks on this machine, and as many that decode and write.
     pub workers: usize,
     /// Where blocks of this machine's checkpoints are kept.
     pub cache: Option<Arc<Cache>>,
@@ -158,6 +158,8 @@ impl Store {
         plan: Plan,
         options: &PullOptions,
     ) -> Result<(), StoreError> {
+        // More threads than processors would take turns on them, each with blocks that no cache holds any more.
+        let writing = &Semaphore::new(options.workers.max(1));
         stream::iter(plan.windows(WINDOW))
             .map(|window| {
                 let job = Arc::clone(job);
@@ -169,6 +171,8 @@ impl Store {
             .map_ok(|run| async move {
                 let bytes = job.fetch(self, &run).await?;
                 let job = Arc::clone(job);
+                // Never closed.
+                let _turn = writing.acquire().await;
                 busy.run(move || job.write(&run, &bytes)).await
             })
             .try_buffer_unordered(options.parallel.max(1))

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use rustix::fs::SeekFrom;
 use tokio::sync::mpsc;
 
@@ -22,6 +22,8 @@ pub(super) fn work(
     encoded: &mpsc::Sender<EncodedBlock>,
 ) -> Result<(), StoreError> {
     let mut encoder = BlockEncoder::new(engine.options.compression)?;
+    // Used again, unless it goes to a pack as it is: new memory has to be cleared, and is in no cache.
+    let mut buffer = BytesMut::new();
     loop {
         let job = {
             let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +33,7 @@ pub(super) fn work(
         if engine.is_stopped() {
             return Ok(());
         }
-        let Some(block) = one(engine, &job, &mut encoder)? else {
+        let Some(block) = one(engine, &job, &mut encoder, &mut buffer)? else {
             continue;
         };
         if encoded.blocking_send(block).is_err() {
@@ -46,6 +48,7 @@ fn one(
     engine: &Engine,
     job: &Job,
     encoder: &mut BlockEncoder,
+    buffer: &mut BytesMut,
 ) -> Result<Option<EncodedBlock>, StoreError> {
     let progress = &engine.progress;
     let name = |slot| {
@@ -54,20 +57,20 @@ fn one(
             progress.add(Count::Done, job.size.into());
         }
     };
-    let plain = match read(job) {
-        Ok(plain) => plain,
+    let filled = match read(job, buffer) {
+        Ok(filled) => filled,
         // A part that may still change may as well go away.
         Err(_) if job.place.is_none() => return Ok(None),
         Err(error) => return Err(error),
     };
-    let Some(plain) = plain.filter(|plain| !is_zero(plain)) else {
+    if !filled || is_zero(buffer) {
         name(Slot::Zero);
         if job.place.is_some() {
             progress.add(Count::Zero, job.size.into());
         }
         return Ok(None);
-    };
-    let id = engine.keys.block_id(&plain);
+    }
+    let id = engine.keys.block_id(buffer);
     name(Slot::Block(id));
     if !engine.claim(id) {
         if job.place.is_some() {
@@ -75,22 +78,26 @@ fn one(
         }
         return Ok(None);
     }
-    Ok(Some(encoder.encode(&engine.keys, id, &plain)?))
+    let plain = std::mem::take(buffer).freeze();
+    let block = encoder.encode(&engine.keys, id, &plain)?;
+    // It is whole again unless the block has it.
+    *buffer = plain.try_into_mut().unwrap_or_default();
+    Ok(Some(block))
 }
 
-/// The bytes of a block; `None` if they are a hole.
-fn read(job: &Job) -> Result<Option<Bytes>, StoreError> {
+/// Fills the buffer with the bytes of a block. False if they are a hole.
+fn read(job: &Job, buffer: &mut BytesMut) -> Result<bool, StoreError> {
     let (file, start) = match &job.open {
         Some(open) => open.clone(),
         None => job.source.open()?,
     };
     let position = start.saturating_add(job.position);
     if is_hole(&file, position, job.size) {
-        return Ok(None);
+        return Ok(false);
     }
-    let mut plain = vec![0; job.size as usize];
-    match file.read_exact_at(&mut plain, position) {
-        Ok(()) => Ok(Some(plain.into())),
+    buffer.resize(job.size as usize, 0);
+    match file.read_exact_at(buffer, position) {
+        Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(StoreError::Short {
             path: job.source.path.clone(),
             expected: job.position.saturating_add(job.size.into()),
