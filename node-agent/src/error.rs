@@ -170,6 +170,11 @@ fn store_step(error: &StoreError) -> Option<&'static str> {
             "Check that the store can be reached, and try again: what was sent is not sent again"
         }
         StoreError::NoCheckpoint { .. } => "`rocferry-agent image ls` shows what there is",
+        StoreError::NoStore => {
+            "Check --store and --tenant; `image push` and `image import` make a store"
+        }
+        StoreError::Busy { .. } => "Wait for it, or name another directory",
+        StoreError::Changed { .. } => "Store it again when nobody writes there any more",
         StoreError::Occupied { .. } => "Name a directory that is empty or not there",
         StoreError::LeaseLost { .. } => "Run the same command again",
         _ => return None,

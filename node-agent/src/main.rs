@@ -12,10 +12,10 @@ fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("Error: {}", causes(error.as_ref()));
+            say(&format!("Error: {}", causes(error.as_ref())));
             let next_step = error.downcast_ref::<Error>().and_then(Error::next_step);
             if let Some(next_step) = next_step {
-                eprintln!("{next_step}");
+                say(&next_step);
             }
             Exit::CannotTell.into()
         }
@@ -24,13 +24,18 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<Exit> {
     let answer = cli.run()?;
-    for note in &answer.notes {
-        eprintln!("Note: {note}");
-    }
     match io::stdout().lock().write_all(answer.text.as_bytes()) {
         // Whoever read it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other.context("Cannot write the answer")?,
     }
+    for note in &answer.notes {
+        say(&format!("Note: {note}"));
+    }
     Ok(answer.exit)
+}
+
+/// A line for people. If nobody listens, the work is done all the same.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }

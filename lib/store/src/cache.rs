@@ -4,6 +4,7 @@
 //! is verified like anything from the store, and tells no more than the store does. Several processes may use
 //! one directory.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::sync::{Mutex, TryLockError};
 use std::time::SystemTime;
 
 use rocferry_image::manifest::{BLOCK_SIZE, BlockId, Encoding};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::StoreError;
 
@@ -29,6 +32,26 @@ pub struct Cache {
 const MAX: u64 = BLOCK_SIZE as u64 + 64;
 /// Eviction leaves this share of the limit, in percent: it lists all files, so it must not come often.
 const LEAVE: u64 = 90;
+
+/// How names of blocks end, by their encoding.
+const ENDS: [&str; 2] = ["raw", "zstd"];
+/// Digits of a block's name that its directory is named by.
+const SHARD: usize = 2;
+/// What names of files that are being written begin with.
+const TEMPORARY: &str = ".rocferry-block-";
+
+/// Whether a file is a block, by its name and that of its directory.
+fn is_ours(dir: &OsStr, name: &OsStr) -> bool {
+    let (Some(dir), Some(name)) = (dir.to_str(), name.to_str()) else {
+        return false;
+    };
+    let is_shard = dir.len() == SHARD && dir.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let block = name.rsplit_once('.').filter(|(id, end)| {
+        let encoding = ENDS.contains(end);
+        encoding && id.parse::<BlockId>().is_ok() && id.starts_with(dir)
+    });
+    is_shard && (block.is_some() || name.starts_with(TEMPORARY))
+}
 
 struct Found {
     path: PathBuf,
@@ -68,8 +91,12 @@ impl Cache {
     #[must_use]
     pub fn get(&self, id: BlockId, encoding: Encoding) -> Option<Vec<u8>> {
         let path = self.path(id, encoding);
-        let file = fs::File::open(&path).ok()?;
-        let size = file.metadata().ok()?.len();
+        // Not blocking: whatever else may lie there is not waited for.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
+        let file = fs::File::from(file);
+        let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let size = meta.len();
         let mut bytes = Vec::with_capacity(usize::try_from(size.min(MAX)).ok()?);
         io::Read::read_to_end(&mut io::Read::take(&file, MAX), &mut bytes).ok()?;
         // That it was used; if that cannot be noted it goes earlier.
@@ -96,7 +123,9 @@ impl Cache {
     fn write(&self, path: &Path, stored: &[u8]) -> io::Result<()> {
         let dir = path.parent().unwrap_or(&self.dir);
         fs::create_dir_all(dir)?;
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .tempfile_in(dir)?;
         io::Write::write_all(&mut file, stored)?;
         file.persist(path)?;
         Ok(())
@@ -152,18 +181,24 @@ impl Cache {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// All files, those that are being written as well.
+    /// All blocks, those that are being written as well. Anything else is not ours, and left alone.
     fn list(&self) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         for dir in fs::read_dir(&self.dir)? {
             let dir = dir?;
-            if !dir.file_type()?.is_dir() {
+            if !dir.file_type()?.is_dir() || dir.file_name().len() != SHARD {
                 continue;
             }
             for file in fs::read_dir(dir.path())? {
                 let file = file?;
+                if !is_ours(&dir.file_name(), &file.file_name()) {
+                    continue;
+                }
                 // One that goes away meanwhile is not there.
                 let Ok(meta) = file.metadata() else { continue };
+                if !meta.is_file() {
+                    continue;
+                }
                 found.push(Found {
                     path: file.path(),
                     size: meta.len(),
@@ -176,10 +211,10 @@ impl Cache {
 
     fn path(&self, id: BlockId, encoding: Encoding) -> PathBuf {
         let name = id.to_string();
-        let (dir, _) = name.split_at(2);
+        let (dir, _) = name.split_at(SHARD);
         let end = match encoding {
-            Encoding::Raw => "raw",
-            Encoding::Zstd => "zstd",
+            Encoding::Raw => ENDS[0],
+            Encoding::Zstd => ENDS[1],
         };
         self.dir.join(dir).join(format!("{name}.{end}"))
     }
@@ -223,5 +258,40 @@ mod tests {
         // More than fits is not kept, and drives nothing out.
         cache.put(id(11), Encoding::Raw, &[0; 1001]);
         assert_eq!(cache.get(id(11), Encoding::Raw), None);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_alone() {
+        let dir = tempfile::tempdir().expect("dir");
+        let write = |path: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("parent")).expect("dir");
+            fs::write(path, [1; 500]).expect("file");
+        };
+        let block = id(0xab).to_string();
+        let ours = [format!("ab/{block}.raw"), format!("ab/{TEMPORARY}1")];
+        let others = [
+            "Documents/thesis.odt".to_owned(),
+            "ab/thesis.odt".to_owned(),
+            format!("ab/{block}.txt"),
+            format!("cd/{block}.raw"),
+            format!("xy/{block}.raw"),
+            format!("{block}.raw"),
+        ];
+        ours.iter().chain(&others).for_each(|path| write(path));
+        let cache = Cache::open(dir.path(), 100).expect("opens");
+        assert_eq!(cache.size(), 0);
+        for path in &ours {
+            assert!(!dir.path().join(path).exists(), "{path}");
+        }
+        for path in &others {
+            assert!(dir.path().join(path).exists(), "{path}");
+        }
+        // What is no file is not waited for.
+        let path = cache.path(id(3), Encoding::Raw);
+        fs::create_dir_all(path.parent().expect("parent")).expect("dir");
+        let (fifo, mode) = (rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).expect("FIFO");
+        assert_eq!(cache.get(id(3), Encoding::Raw), None);
     }
 }

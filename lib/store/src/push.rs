@@ -26,6 +26,7 @@ use crate::envelope::{LeaseKind, Signer};
 use crate::lease::Held;
 use crate::pack::{Compression, TARGET_SIZE};
 use crate::progress::{Count, Progress};
+use crate::pull::MARKER;
 use crate::{Store, StoreError};
 
 mod commit;
@@ -37,6 +38,7 @@ mod packer;
 mod producer;
 mod slots;
 mod source;
+mod state;
 mod worker;
 
 pub use directory::{Cuts, NoCuts, tree};
@@ -105,6 +107,8 @@ pub struct Upload {
     /// Entries for the producer.
     entries: mpsc::UnboundedSender<producer::Item>,
     tasks: JoinSet<()>,
+    /// Directories that must stay as they are until the end.
+    trees: Vec<state::TreeState>,
 }
 
 impl Store {
@@ -133,6 +137,7 @@ impl Store {
             lease: Some(lease),
             entries,
             tasks,
+            trees: Vec::new(),
         })
     }
 }
@@ -144,6 +149,11 @@ impl Upload {
     /// Any error that ended the upload.
     pub fn add(&mut self, entry: NewEntry) -> Result<(), StoreError> {
         self.check()?;
+        if entry.path == MARKER {
+            let reason = "copies that are not complete are marked by that name".to_owned();
+            let path = entry.path;
+            return Err(StoreError::Unfit { path, reason });
+        }
         // All that is known to come counts at once, so that it can be said how long it takes.
         let counted = match &entry.content {
             NewContent::Regular(_, readable) => readable.size(),
@@ -193,11 +203,14 @@ impl Upload {
             mut lease,
             entries,
             mut tasks,
+            trees,
             stop: _stop,
         } = self;
         drop(entries);
         let done = async {
             join(&engine, &mut tasks).await?;
+            tokio::task::spawn_blocking(move || trees.iter().try_for_each(state::TreeState::check))
+                .await??;
             let lease = lease.as_ref().ok_or(StoreError::Cancelled)?;
             commit::commit(&engine, lease, facts).await
         };

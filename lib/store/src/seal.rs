@@ -31,6 +31,7 @@ pub use key_object::KeyObject;
 pub use keyring::Keyring;
 pub(crate) use keys::SEALED;
 pub use keys::{Keys, Piece, Salt};
+pub(crate) use open::describe;
 pub use open::open_store;
 pub use random::{RandomError, new_lease_id, new_pack_id, random};
 

@@ -8,7 +8,7 @@ use rocferry_image::manifest::DataKeyId;
 
 use crate::backend::{Backend, RetryPolicy};
 use crate::envelope::StoreDescription;
-use crate::seal::{KeyConfig, Keyring, Keys, SealError, open_store};
+use crate::seal::{KeyConfig, Keyring, Keys, SealError, describe, open_store};
 
 mod error;
 mod small;
@@ -71,6 +71,21 @@ impl Store {
             options,
         });
         Ok(Self { shared })
+    }
+
+    /// Opens the store that `backend` keeps, and makes none.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStore`], [`StoreError::Seal`].
+    pub async fn open_existing(
+        backend: Arc<dyn Backend>,
+        keys: &KeyConfig,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        match describe(&*backend).await? {
+            Some(_) => Self::open(backend, keys, options).await,
+            None => Err(StoreError::NoStore),
+        }
     }
 
     /// Makes a data key for what is stored from now on, wrapped for what `keys` give. It is used by whoever

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocferry_image::manifest::CheckpointId;
-use rocferry_store::backend;
+use rocferry_store::backend::{self, Backend};
 use rocferry_store::envelope::{ManifestObject, PublicKey, Signer, TrustPolicy};
 use rocferry_store::seal::{KeyConfig, WrappingKey};
-use rocferry_store::{Store, StoreName, StoreOptions};
+use rocferry_store::{Store, StoreError, StoreName, StoreOptions};
 
 use crate::error::Error;
 
@@ -50,17 +50,27 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// Opens the store; makes it if there is none.
+    pub(super) async fn open_or_make(&self) -> Result<Store, Error> {
+        let backend = self.backend()?;
+        Ok(Store::open(backend, &self.keys()?, StoreOptions::default()).await?)
+    }
+
     /// Opens the store.
     pub(super) async fn open(&self) -> Result<Store, Error> {
+        let backend = self.backend()?;
+        let keys = self.keys()?;
+        Ok(Store::open_existing(backend, &keys, StoreOptions::default()).await?)
+    }
+
+    fn backend(&self) -> Result<Arc<dyn Backend>, Error> {
         let tenant = StoreName::new(&self.tenant).map_err(|_| Error::Argument {
             what: "tenant",
             value: self.tenant.clone(),
             wanted: "1 to 63 lower-case letters, digits and dashes",
         })?;
-        let backend =
-            backend::open(&self.store, &tenant).map_err(rocferry_store::StoreError::from)?;
-        let store = Store::open(backend, &self.keys()?, StoreOptions::default()).await?;
-        Ok(store)
+        let opened = backend::open(&self.store, &tenant);
+        Ok(opened.map_err(StoreError::from)?)
     }
 
     /// What opens the store, and seals a new one.

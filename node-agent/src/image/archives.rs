@@ -1,6 +1,6 @@
 //! `image export` and `image import`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use rocferry_image::manifest::CheckpointId;
 use rocferry_store::archive::{Engine, ImageNames};
 use rocferry_store::interchange::Form;
+use tempfile::NamedTempFile;
 
 use super::access::Access;
 use super::bar::Bar;
@@ -37,7 +38,7 @@ impl From<For> for Engine {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 the archive is written, 2 it is not: nothing is left of it then."
+    after_help = "Exit status: 0 the archive is written, 2 it is not: there is no file of that name then."
 )]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
@@ -88,52 +89,52 @@ impl ExportArgs {
     }
 }
 
-/// A file that is removed unless it is kept.
+/// A file that gets its name when it is complete. Until then it has another one, beside it.
 struct Output {
     path: PathBuf,
-    file: File,
-    kept: bool,
+    file: NamedTempFile,
 }
 
 impl Output {
     fn create(path: &Path) -> Result<Self, Error> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
-        match file {
-            Ok(file) => Ok(Self {
-                path: path.to_owned(),
-                file,
-                kept: false,
-            }),
-            Err(source) => Err(Error::WriteFile {
-                path: path.to_owned(),
-                source,
-            }),
+        let failed = |source| Error::WriteFile {
+            path: path.to_owned(),
+            source,
+        };
+        if path.symlink_metadata().is_ok() {
+            return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
         }
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let file = tempfile::Builder::new()
+            .prefix(".rocferry-export-")
+            .tempfile_in(dir.unwrap_or(Path::new(".")));
+        Ok(Self {
+            path: path.to_owned(),
+            file: file.map_err(failed)?,
+        })
     }
 
     fn file(&self) -> Result<File, Error> {
-        self.file.try_clone().map_err(|source| self.failed(source))
+        let file = self.file.as_file().try_clone();
+        file.map_err(|source| self.failed(source))
     }
 
-    fn keep(mut self) -> Result<(), Error> {
-        let synced = self.file.sync_all();
+    fn keep(self) -> Result<(), Error> {
+        let synced = self.file.as_file().sync_all();
         synced.map_err(|source| self.failed(source))?;
-        self.kept = true;
-        Ok(())
+        let path = self.path;
+        match self.file.persist_noclobber(&path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::WriteFile {
+                path,
+                source: error.error,
+            }),
+        }
     }
 
     fn failed(&self, source: std::io::Error) -> Error {
         let path = self.path.clone();
         Error::WriteFile { path, source }
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if !self.kept {
-            // The error that led here is the one to tell.
-            let _ = fs::remove_file(&self.path);
-        }
     }
 }
 
@@ -160,7 +161,7 @@ impl ImportArgs {
             path: self.file.clone(),
             source,
         })?;
-        let store = self.access.open().await?;
+        let store = self.access.open_or_make().await?;
         let form = match self.image {
             true => Form::Image,
             false => Form::Archive,

@@ -1,6 +1,6 @@
 //! Progress on a terminal; lines where there is none.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -47,7 +47,9 @@ impl Bar {
         let showing = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(LINES).await;
-                eprintln!("{verb}: {}", describe(&progress.snapshot()));
+                let line = describe(&progress.snapshot());
+                // If nobody listens, the work goes on all the same.
+                let _ = writeln!(std::io::stderr().lock(), "{verb}: {line}");
             }
         });
         Self { showing, bar: None }

@@ -41,7 +41,12 @@ impl GpuCuts {
         };
         let images = FdDir(File::open(dir).map_err(unreadable)?);
         for file in fs::read_dir(dir).map_err(unreadable)? {
-            let name = file.map_err(unreadable)?.file_name();
+            let file = file.map_err(unreadable)?;
+            // A pipe of that name is not waited for; it is refused when the directory is stored.
+            if !file.file_type().map_err(unreadable)?.is_file() {
+                continue;
+            }
+            let name = file.file_name();
             let Some(name) = name.to_str() else { continue };
             let Some(id) = names::parse_kfd(name) else {
                 continue;

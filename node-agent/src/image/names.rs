@@ -65,6 +65,10 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 
 /// Lines of a table: columns padded to the widest of each.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| plain(cell)).collect())
+        .collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -73,7 +77,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
         })
         .collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let cells = row.iter().zip(&widths);
         let line: Vec<String> = cells
             .map(|(cell, width)| format!("{cell:<width$}"))
@@ -82,6 +86,18 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Text from a checkpoint or an archive without what a terminal would obey.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char.is_control() {
+            true => plain.extend(char.escape_default()),
+            false => plain.push(char),
+        }
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -123,6 +139,14 @@ mod tests {
         for wrong in ["", "G", "1.5G", "5g", "99999999T", "é"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_table_obeys_nobody() {
+        let row = ["\u{1b}]0;title\u{7}", "two\nlines"]
+            .map(str::to_owned)
+            .to_vec();
+        assert_eq!(table(&[row]), "\\u{1b}]0;title\\u{7}  two\\nlines\n");
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct Stored {
 
 impl Args {
     pub(super) async fn run(&self) -> Result<Answer, Error> {
-        let store = self.access.open().await?;
+        let store = self.access.open_or_make().await?;
         let cuts = GpuCuts::of(&self.dir)?;
         let facts = self.storing.facts()?;
         let mut upload = store.push(self.storing.options()).await?;

@@ -311,6 +311,12 @@ fn what_makes_no_sense_is_refused() {
     // Nothing is listed, and no lease is left.
     let listed = json(dir, None, &["ls", "-o", "json"]);
     assert_eq!(listed, serde_json::json!([]));
+    // Looking makes no store, nor a tenant's part of one.
+    for verb in ["ls", "verify", "gc"] {
+        let said = prints(dir, None, &[verb, "--tenant", "other"], 2);
+        assert!(said.contains("There is no store here"), "{said}");
+    }
+    assert!(!dir.join("store/other").exists());
     assert_eq!(files(&dir.join("store/default/leases")).len(), 0);
 }
 
@@ -392,7 +398,9 @@ fn an_archive_is_imported_and_exported() {
     // What cannot be exported leaves no file.
     let hostile = prints(dir, None, &["import", &path("key")], 2);
     assert!(hostile.contains("cannot be imported"), "{hostile}");
-    let other = prints(dir, None, &["push", &path("store")], 0);
+    fs::create_dir(dir.join("bare")).expect("directory");
+    fs::write(dir.join("bare/file"), "no checkpoint of an engine").expect("file");
+    let other = prints(dir, None, &["push", &path("bare")], 0);
     let other = other.lines().next().expect("a name");
     prints(
         dir,

@@ -1,12 +1,14 @@
 //! The directory that a checkpoint is written to.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rocferry_image::manifest::{Content, FileEntry, Manifest};
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{
+    AtFlags, FlockOperation, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid,
+};
 
 use crate::StoreError;
 
@@ -22,6 +24,8 @@ pub(super) struct Tree {
     resumed: bool,
     /// Whether owners can be given.
     owners: bool,
+    /// The mark, locked: nobody else writes here.
+    mark: Option<File>,
 }
 
 impl Tree {
@@ -40,6 +44,7 @@ impl Tree {
             path: path.to_owned(),
             resumed: false,
             owners: rustix::process::geteuid().is_root(),
+            mark: None,
         };
         tree.resumed = tree.mark(manifest)?;
         for file in &manifest.files {
@@ -55,35 +60,47 @@ impl Tree {
         self.resumed
     }
 
-    /// Marks the copy as not complete. True if it was so already.
-    fn mark(&self, manifest: &Manifest) -> Result<bool, StoreError> {
-        let failed = |error| self.failed("Writing", MARKER)(error);
+    /// Marks the copy as not complete, and keeps others away. True if it was marked already.
+    fn mark(&mut self, manifest: &Manifest) -> Result<bool, StoreError> {
         let name = manifest.id.as_str();
-        match self.open(MARKER, OFlags::RDONLY) {
-            Ok(file) => {
-                let mut found = String::new();
-                file.take(64).read_to_string(&mut found).map_err(failed)?;
-                if found == name {
-                    return Ok(true);
-                }
-                // A mark without a whole name is from a first try that did nothing else.
-                if !name.starts_with(&found) {
-                    return Err(self.occupied(manifest));
-                }
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let file = self.open(MARKER, flags);
+        let mut file = file.map_err(self.failed("Making", MARKER))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let path = self.path.clone();
+                return Err(StoreError::Busy { path });
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(self.failed("Locking", MARKER)(error.into())),
         }
-        let mut listed = std::fs::read_dir(&self.path)
-            .map_err(StoreError::file("Listing", &self.path))?
-            .filter(|file| !file.as_ref().is_ok_and(|file| file.file_name() == MARKER));
-        if listed.next().is_some() {
+        let meta = file.metadata().map_err(self.failed("Reading", MARKER))?;
+        // Whoever had the lock before may have finished: then this mark is none any more.
+        if !meta.is_file() || std::os::unix::fs::MetadataExt::nlink(&meta) == 0 {
             return Err(self.occupied(manifest));
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let mut file = self.open(MARKER, flags).map_err(failed)?;
-        file.write_all(name.as_bytes()).map_err(failed)?;
-        Ok(false)
+        let mut found = String::new();
+        let read = (&file).take(64).read_to_string(&mut found);
+        read.map_err(self.failed("Reading", MARKER))?;
+        let resumed = found == name;
+        if !resumed {
+            // Part of the name is from a first try that did nothing else.
+            let mut listed = std::fs::read_dir(&self.path)
+                .map_err(StoreError::file("Listing", &self.path))?
+                .filter(|file| !file.as_ref().is_ok_and(|file| file.file_name() == MARKER));
+            if !name.starts_with(&found) || listed.next().is_some() {
+                if found.is_empty() {
+                    // It was made just now, in a directory that is somebody else's.
+                    let removed = rustix::fs::unlinkat(&self.root, MARKER, AtFlags::empty());
+                    removed.map_err(|error| self.failed("Removing", MARKER)(error.into()))?;
+                }
+                return Err(self.occupied(manifest));
+            }
+            let written = file.rewind().and_then(|()| file.write_all(name.as_bytes()));
+            written.map_err(self.failed("Writing", MARKER))?;
+        }
+        self.mark = Some(file);
+        Ok(resumed)
     }
 
     fn occupied(&self, manifest: &Manifest) -> StoreError {
@@ -100,7 +117,8 @@ impl Tree {
             false => Mode::empty(),
         };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // Not blocking: a FIFO in a file's place is not waited for.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::openat2(&self.root, path, flags, mode, resolve)?;
         Ok(file.into())
     }

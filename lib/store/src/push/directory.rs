@@ -4,8 +4,10 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::state::TreeState;
 use super::{Cut, NewContent, NewEntry, Readable, Source, Upload};
 use crate::StoreError;
+use crate::pull::MARKER;
 
 /// Says where the files of a checkpoint are to be cut.
 pub trait Cuts: Send + Sync {
@@ -29,6 +31,15 @@ impl Cuts for NoCuts {
 /// # Errors
 /// [`StoreError::File`], [`StoreError::Unfit`].
 pub fn tree(root: &Path, cuts: &dyn Cuts) -> Result<Vec<NewEntry>, StoreError> {
+    // The way there may have links; from there on nothing is followed.
+    let root = &fs::canonicalize(root).map_err(StoreError::file("Opening", root))?;
+    if root.join(MARKER).exists() {
+        return Err(StoreError::Unfit {
+            path: root.display().to_string(),
+            reason: "it is a copy of a checkpoint that was never completed; pull it again"
+                .to_owned(),
+        });
+    }
     let mut entries = Vec::new();
     let mut waiting = vec![String::new()];
     while let Some(dir) = waiting.pop() {
@@ -95,7 +106,8 @@ fn entry(
 }
 
 impl Upload {
-    /// Adds everything below a directory.
+    /// Adds everything below a directory. If anything in it changes until the upload is finished, that fails
+    /// with [`StoreError::Changed`]: what was read at different times makes no checkpoint.
     ///
     /// # Errors
     /// Those of [`tree`].
@@ -105,10 +117,16 @@ impl Upload {
         cuts: impl Cuts + 'static,
     ) -> Result<(), StoreError> {
         let root = root.to_owned();
-        let entries = tokio::task::spawn_blocking(move || tree(&root, &cuts)).await??;
+        let listed = tokio::task::spawn_blocking(move || {
+            // First the state: what changes from here on is noticed.
+            let state = TreeState::of(&root)?;
+            Ok::<_, StoreError>((state, tree(&root, &cuts)?))
+        });
+        let (state, entries) = listed.await??;
         for entry in entries {
             self.add(entry)?;
         }
+        self.trees.push(state);
         Ok(())
     }
 }

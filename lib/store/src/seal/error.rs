@@ -110,6 +110,14 @@ pub enum SealError {
         /// The data key.
         key: DataKeyId,
     },
+    /// The store's description is lost.
+    #[error(
+        "There are checkpoints or packs, but the store's description is gone; restore the object {key}"
+    )]
+    NoDescription {
+        /// The object.
+        key: Key,
+    },
     /// There are keys, but the store is not sealed.
     #[error("The store is not sealed, although keys are given")]
     StoreNotSealed,

@@ -2,9 +2,9 @@
 
 use super::keyring::put;
 use super::{DataKey, KeyConfig, KeyObject, Keyring, Salt, SealError, random};
-use crate::Key;
 use crate::backend::{Backend, BackendError, Existing};
 use crate::envelope::{self, MAX_SMALL_OBJECT, SmallObject, StoreDescription};
+use crate::{Key, Kind};
 
 /// Opens the store; makes it if there is none. It is sealed if and only if `config` is not empty: neither is
 /// a sealed store read without keys, nor is anything written in the clear where keys are given.
@@ -31,7 +31,7 @@ pub async fn open_store(
 }
 
 /// The store's description; `None` if there is none.
-async fn describe(backend: &dyn Backend) -> Result<Option<StoreDescription>, SealError> {
+pub(crate) async fn describe(backend: &dyn Backend) -> Result<Option<StoreDescription>, SealError> {
     let key = Key::Store;
     let object = match backend.get(&key, None, MAX_SMALL_OBJECT).await {
         Ok(object) => object,
@@ -55,6 +55,14 @@ async fn make(
         root_key: None,
         created_ms: now_ms,
     };
+    // A new description would make everything unreadable that an old one is lost of.
+    for kind in [Kind::Pack, Kind::Checkpoint] {
+        if !backend.list(kind).await?.is_empty() {
+            // Or somebody else has just made the store, and stored something.
+            let found = describe(backend).await?;
+            return found.ok_or(SealError::NoDescription { key: Key::Store });
+        }
+    }
     let mut made = None;
     if let Some(key) = config.pin {
         return Err(SealError::Missing { key });

@@ -143,6 +143,21 @@ pub enum StoreError {
         /// The checkpoint.
         checkpoint: CheckpointId,
     },
+    /// Somebody else writes a checkpoint to that place.
+    #[error("Somebody else is writing a checkpoint to {}", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file is not any more what it was when storing began.
+    #[error("{path} changed while it was stored")]
+    Changed {
+        /// The file.
+        path: String,
+    },
+    /// There is no store at that place.
+    #[error("There is no store here: nothing was ever stored")]
+    NoStore,
     /// Work was given up because something else failed, or somebody asked for it.
     #[error("Cancelled")]
     Cancelled,

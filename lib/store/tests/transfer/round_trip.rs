@@ -9,7 +9,7 @@ use rocferry_image::manifest::{BlockRef, Content, FileEntry};
 use rocferry_store::backend::{Backend, Directory};
 use rocferry_store::cache::Cache;
 use rocferry_store::pull::{MARKER, Order, PullOptions};
-use rocferry_store::push::{Cut, Cuts, Facts};
+use rocferry_store::push::{Cut, Cuts, Facts, NoCuts};
 use rocferry_store::seal::KeyConfig;
 use rocferry_store::{Kind, StoreError, StoreName};
 
@@ -282,4 +282,108 @@ async fn what_is_in_the_way_stays() {
     .expect("pipe");
     let error = push(&store, &from).await.expect_err("refused");
     assert!(matches!(error, StoreError::Unfit { path, .. } if path == "checkpoint/pipe"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_checkpoints_never_mix_in_one_directory() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = open(memory(), &KeyConfig::new()).await;
+    let mut manifests = Vec::new();
+    for seed in [1, 2] {
+        let from = dir.path().join(format!("from-{seed}"));
+        fs::create_dir(&from).expect("dir");
+        fs::write(from.join("pages"), noise(seed, 3 * BLOCK)).expect("file");
+        fs::write(from.join(format!("only-{seed}")), "x").expect("file");
+        manifests.push((push(&store, &from).await.expect("stored").0, from));
+    }
+    for round in 0..20 {
+        let to = dir.path().join(format!("to-{round}"));
+        let options = PullOptions::default();
+        let (one, other) = tokio::join!(
+            pull(&store, &manifests[0].0, &to, &options),
+            pull(&store, &manifests[1].0, &to, &options),
+        );
+        let refused = |done: &Result<_, StoreError>| {
+            matches!(
+                done,
+                Err(StoreError::Busy { .. } | StoreError::Occupied { .. })
+            )
+        };
+        let winner = match (&one, &other) {
+            (Ok(_), other) if refused(other) => &manifests[0].1,
+            (one, Ok(_)) if refused(one) => &manifests[1].1,
+            neither => panic!("{neither:?}"),
+        };
+        assert_same(winner, &to);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_changes_is_no_checkpoint() {
+    let dir = tempfile::tempdir().expect("dir");
+    let from = dir.path().join("from");
+    let secret = dir.path().join("secret");
+    fs::write(&secret, "secret").expect("file");
+    let changes: [(&str, &dyn Fn()); 3] = [
+        ("a byte", &|| {
+            let file = fs::OpenOptions::new().write(true).open(from.join("pages"));
+            use std::os::unix::fs::FileExt;
+            file.expect("file").write_all_at(b"x", 9).expect("written");
+        }),
+        ("a new file", &|| {
+            fs::write(from.join("late"), "late").expect("file");
+        }),
+        ("a link in a file's place", &|| {
+            fs::remove_file(from.join("zz")).expect("removed");
+            std::os::unix::fs::symlink(&secret, from.join("zz")).expect("link");
+        }),
+    ];
+    for (what, change) in changes {
+        let _ = fs::remove_dir_all(&from);
+        fs::create_dir(&from).expect("dir");
+        fs::write(from.join("pages"), noise(1, 2 * BLOCK)).expect("file");
+        fs::write(from.join("zz"), "public").expect("file");
+        let store = open(memory(), &KeyConfig::new()).await;
+        let mut upload = store.push(options()).await.expect("begins");
+        upload.add_tree(&from, NoCuts).await.expect("added");
+        change();
+        let error = upload.finish(Facts::default()).await.expect_err(what);
+        let told = matches!(error, StoreError::Changed { .. } | StoreError::File { .. });
+        assert!(told, "{what}: {error:?}");
+        assert_eq!(
+            store.backend().list(Kind::Checkpoint).await.expect("list"),
+            []
+        );
+    }
+    // A copy that was never completed is none either.
+    fs::write(from.join(MARKER), "20261130t014415-0123456789ab").expect("file");
+    let store = open(memory(), &KeyConfig::new()).await;
+    let error = push(&store, &from).await.expect_err("refused");
+    assert!(matches!(error, StoreError::Unfit { .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_made_once() {
+    use rocferry_store::seal::SealError;
+    use rocferry_store::{Key, Store};
+    let dir = tempfile::tempdir().expect("dir");
+    let from = dir.path().join("from");
+    fs::create_dir(&from).expect("dir");
+    fs::write(from.join("pages"), noise(1, 1000)).expect("file");
+    for keys in [KeyConfig::new(), key_file(7)] {
+        let memory = memory();
+        let none = Store::open_existing(memory.clone(), &keys, crate::lab::quick()).await;
+        assert!(matches!(none, Err(StoreError::NoStore)), "{none:?}");
+        assert_eq!(memory.list(Kind::Store).await.expect("list"), []);
+        let store = open(memory.clone(), &keys).await;
+        push(&store, &from).await.expect("stored");
+        // Its description is lost: what is there must not become unreadable for good.
+        memory.delete(&Key::Store).await.expect("deleted");
+        let again = Store::open(memory.clone(), &keys, crate::lab::quick()).await;
+        let told = matches!(
+            again,
+            Err(StoreError::Seal(SealError::NoDescription { .. }))
+        );
+        assert!(told, "{again:?}");
+    }
 }
