@@ -56,7 +56,10 @@ pub(super) async fn commit(
     if let Err(lost) = lease.check()
         && !is_whole(engine, &manifest).await
     {
-        backend.delete(&key).await?;
+        if let Err(error) = backend.delete(&key).await {
+            // The lease is what went wrong first. What stays is told by `verify`.
+            tracing::error!(checkpoint = %manifest.id, %error, "Broken checkpoint not removed");
+        }
         return Err(lost);
     }
     Ok(manifest)
