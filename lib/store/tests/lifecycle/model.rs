@@ -1,6 +1,6 @@
 //! Random things in random order, against a list of what there should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ struct Model {
     random: fastrand::Rng,
     /// What there should be, and whether it is pinned.
     checkpoints: BTreeMap<CheckpointId, bool>,
+    /// What was deleted: maybe while its upload stood between its manifest and its end.
+    deleted: BTreeSet<CheckpointId>,
     /// Uploads that stand still, and may go on.
     standing: Vec<(
         Steps,
@@ -37,6 +39,7 @@ impl Model {
             store,
             random: fastrand::Rng::with_seed(seed),
             checkpoints: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             standing: Vec::new(),
             log: vec![format!("seed {seed}")],
         }
@@ -81,7 +84,10 @@ impl Model {
                 if let Some(id) = self.any() {
                     self.log.push(format!("delete {id}"));
                     match (self.store.delete(&id).await, self.checkpoints[&id]) {
-                        (Ok(()), false) => drop(self.checkpoints.remove(&id)),
+                        (Ok(()), false) => {
+                            self.checkpoints.remove(&id);
+                            self.deleted.insert(id);
+                        }
                         (Err(StoreError::Pinned { .. }), true) => {}
                         (other, pinned) => panic!("{other:?}, pinned: {pinned}; {:?}", self.log),
                     }
@@ -125,7 +131,9 @@ impl Model {
         let (steps, running) = self.standing.swap_remove(0);
         steps.go();
         let id = running.await.expect("no panic").expect("stored");
-        self.checkpoints.entry(id).or_insert(false);
+        if !self.deleted.contains(&id) {
+            self.checkpoints.entry(id).or_insert(false);
+        }
     }
 
     async fn crash(&mut self) {
