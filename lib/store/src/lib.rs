@@ -20,6 +20,7 @@
 //! The store knows nothing of GPUs: whoever writes gives it cut points, and it labels what lies between them.
 #![forbid(unsafe_code)]
 
+mod aligned;
 pub mod archive;
 pub mod backend;
 pub mod cache;

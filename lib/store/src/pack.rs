@@ -16,7 +16,6 @@
 //! **Integrity.** Nothing in a pack is without a check: header and footer are known beforehand, the trailer
 //! has a check value, blocks their names. [`BlockDecoder`] gives out what is verified and nothing else.
 
-mod aligned;
 mod block_index;
 mod builder;
 mod decode;
@@ -25,7 +24,6 @@ mod error;
 mod index;
 mod layout;
 
-pub(crate) use aligned::{Aligned, fits, is_aligned};
 pub use block_index::{BlockIndex, Location};
 pub use builder::{FinishedPack, PackBuilder, TARGET_SIZE};
 pub use decode::BlockDecoder;

@@ -6,8 +6,8 @@ use rocferry_image::manifest::{BLOCK_SIZE, BlockId, Encoding};
 use zstd::bulk::Decompressor;
 
 use super::PackError;
-use super::aligned::Aligned;
 use super::encode::frame_check;
+use crate::aligned::Aligned;
 use crate::seal::{Keys, Piece};
 
 /// Opens, decompresses and verifies blocks. Keeps its buffers: one for each thread that decodes.

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::StoreError;
-use crate::pack::{Aligned, BlockDecoder};
+use crate::aligned::Aligned;
+use crate::pack::BlockDecoder;
 
 /// Decoders keep their buffers, so they are used again: as many as there are threads with a block.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 
 use crate::StoreError;
-use crate::pack::fits;
+use crate::aligned::fits;
 
 /// Name of the file that marks a copy that is not complete. It holds the name of the checkpoint.
 pub const MARKER: &str = ".rocferry-pull";
@@ -269,6 +269,15 @@ impl Tree {
 
     fn failed(&self, operation: &'static str, path: &str) -> impl FnOnce(io::Error) -> StoreError {
         StoreError::file(operation, self.path.join(path))
+    }
+}
+
+impl Drop for Tree {
+    /// Closing the mark would not end the lock while a child process that was just forked still has it.
+    fn drop(&mut self) {
+        if let Some(mark) = &self.mark {
+            let _ = rustix::fs::flock(mark, FlockOperation::Unlock);
+        }
     }
 }
 
