@@ -2,11 +2,14 @@
 
 mod check;
 mod drawing;
+mod fit;
 mod judge;
 mod load;
 mod ranges;
 mod report;
 mod show;
+
+pub(crate) use fit::{has_gpus, reasons_against};
 
 use clap::Subcommand;
 

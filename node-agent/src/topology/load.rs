@@ -1,7 +1,7 @@
 //! Where systems come from: this machine, a topology tree, a published topology, a checkpoint.
 
 mod file;
-mod images;
+pub(super) mod images;
 
 use std::fs;
 use std::path::{Path, PathBuf};

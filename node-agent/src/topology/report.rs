@@ -62,6 +62,11 @@ struct ProcessReport<'a> {
 }
 
 impl<'a> Report<'a> {
+    /// What there is to say against it.
+    pub(super) fn into_reasons(self) -> Vec<String> {
+        self.reasons
+    }
+
     pub(super) fn new(
         sources: &'a [Source],
         matchers: &[Matcher],
