@@ -19,3 +19,4 @@ mod store;
 pub(crate) use args::{Args, make_private};
 pub(crate) use facts::TCP;
 pub(crate) use outcome::{KILL_LIMIT, end, run_again};
+pub(crate) use saved::{ROOTFS_DIFF, SHARED_MEMORY};

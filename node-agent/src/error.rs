@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::fault::Fault;
 use crate::freeze::FreezeError;
 use crate::journal::JournalError;
+use crate::restore::rootfs::RootFsError;
 use crate::runtime::RuntimeError;
 
 /// A command that cannot give an answer.
@@ -163,6 +164,9 @@ pub enum Error {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The files of a container.
+    #[error(transparent)]
+    RootFs(#[from] RootFsError),
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),

@@ -20,7 +20,7 @@ pub mod journal;
 mod node;
 mod preflight;
 pub mod process;
-mod restore;
+pub mod restore;
 pub mod runtime;
 mod topology;
 

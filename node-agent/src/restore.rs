@@ -1,13 +1,15 @@
 //! `rocferry-agent restore`: gets a checkpoint from a store and restores it.
 //!
 //! ```text
-//! manifest → preflight → journal → files → topology check → CRIU → is it whole? → journal closed
+//! manifest → preflight → journal → files → topology check → (bundle) → CRIU → is it whole? → journal closed
 //! ```
 //!
 //! A failure leaves nothing: what was restored so far is killed, all of it.
 
 mod args;
+mod bundle;
 mod criu;
+pub mod rootfs;
 
 pub(crate) use args::Args;
 

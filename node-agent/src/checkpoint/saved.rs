@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::runtime::{Container, Oci};
 
 /// Changes of the root file system.
-const ROOTFS_DIFF: &str = "rootfs-diff.tar";
+pub(crate) const ROOTFS_DIFF: &str = "rootfs-diff.tar";
 /// Content of `/dev/shm`, if it is mounted from outside.
-const SHARED_MEMORY: &str = "devshm-checkpoint.tar";
+pub(crate) const SHARED_MEMORY: &str = "devshm-checkpoint.tar";
 
 /// Saves it into the checkpoint's folder. Processes without a runtime have nothing of the kind.
 pub(super) fn save(making: &Making<'_>) -> Result<(), Error> {

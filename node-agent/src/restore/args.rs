@@ -9,7 +9,7 @@ use rocferry_store::pull::{Order, PullOptions};
 use rocferry_store::{Progress, Store};
 use serde::Serialize;
 
-use super::{CGROUP_PREFIX, criu};
+use super::{CGROUP_PREFIX, bundle, criu};
 use crate::checkpoint::TCP;
 use crate::cli::{Answer, Exit};
 use crate::error::Error;
@@ -104,6 +104,7 @@ impl Args {
             criu_ms: 0,
         };
         report.findings.extend(self.misfit(&manifest));
+        report.findings.extend(self.unsupported());
         let refused = report.findings.iter().any(|finding| finding.refuses);
         if refused || self.check {
             return self.answer(&report, if refused { Exit::No } else { Exit::Yes });
@@ -159,6 +160,21 @@ impl Args {
         None
     }
 
+    /// Is something missing that the runtime needs?
+    fn unsupported(&self) -> Option<Finding> {
+        match (self.runtime.kind(), &self.bundle) {
+            (RuntimeKind::Runc, None) => Some(Finding::refusal(
+                "bundle",
+                "runc restores into a bundle: name one with --bundle",
+            )),
+            (RuntimeKind::Podman, _) => Some(Finding::refusal(
+                "runtime",
+                "Podman makes its containers itself: `rocferry-agent image export --for podman` writes what it restores",
+            )),
+            _ => None,
+        }
+    }
+
     fn container(&self, manifest: &Manifest) -> String {
         let old = || manifest.source.container_id.clone();
         let name = self.name.clone().or_else(old);
@@ -200,6 +216,9 @@ impl Args {
             record.phase = Phase::Criu;
             record.subject.cgroup.clone_from(&cgroup);
         })?;
+        if let (RuntimeKind::Runc, Some(bundle)) = (self.runtime.kind(), &self.bundle) {
+            bundle::fill(bundle, &tree)?;
+        }
         let options = RestoreOptions {
             images,
             pid_file: work.join("restored.pid"),

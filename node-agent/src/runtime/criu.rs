@@ -98,6 +98,7 @@ impl Criu {
     pub(crate) fn trial(&self, pid: u32, dir: &Path) -> Result<(), String> {
         let mut command = self.command("dump", dir, dir, "trial.log", "");
         command
+            .arg("--shell-job")
             .arg("-t")
             .arg(pid.to_string())
             .stdin(Stdio::null())

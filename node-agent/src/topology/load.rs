@@ -1,7 +1,7 @@
 //! Where systems come from: this machine, a topology tree, a published topology, a checkpoint.
 
 mod file;
-pub(super) mod images;
+mod images;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,11 @@ pub(super) fn sources(name: &Path) -> Result<Vec<Source>, Error> {
         process: None,
         system: system.rename(|gpu| Some(UserGpuId(gpu.id.get()))),
     }])
+}
+
+/// Does this folder hold GPU state?
+pub(super) fn has_gpus(images: &Path) -> Result<bool, Error> {
+    Ok(!images::find(images)?.is_empty())
 }
 
 /// The machine at hand.

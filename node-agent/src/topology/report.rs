@@ -62,11 +62,6 @@ struct ProcessReport<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// What there is to say against it.
-    pub(super) fn into_reasons(self) -> Vec<String> {
-        self.reasons
-    }
-
     pub(super) fn new(
         sources: &'a [Source],
         matchers: &[Matcher],
@@ -119,6 +114,16 @@ impl<'a> Report<'a> {
             verdict,
             question,
         }
+    }
+
+    /// What speaks against it, and what would have to be given up for it.
+    pub(super) fn against(&self) -> Vec<String> {
+        let mut lines = self.reasons.clone();
+        if !self.switches.is_empty() {
+            let switches = assignments(self.switches, " with ");
+            lines.push(format!("{switches} would allow it"));
+        }
+        lines
     }
 
     /// The answer for people.

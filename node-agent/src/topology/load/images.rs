@@ -14,7 +14,7 @@ use super::{Process, Source};
 use crate::error::Error;
 
 /// Kfd images in a folder, in order of their number; none if it holds no checkpoint.
-pub(in crate::topology) fn find(dir: &Path) -> Result<Vec<FileId>, Error> {
+pub(super) fn find(dir: &Path) -> Result<Vec<FileId>, Error> {
     let names = list(dir, &open_dir(dir)?)?;
     let mut found: Vec<FileId> = names
         .iter()
@@ -25,7 +25,7 @@ pub(in crate::topology) fn find(dir: &Path) -> Result<Vec<FileId>, Error> {
 }
 
 /// The GPUs of every process, in order of its image; none if the folder holds no checkpoint.
-pub(in crate::topology) fn read(dir: &Path) -> Result<Vec<Source>, Error> {
+pub(super) fn read(dir: &Path) -> Result<Vec<Source>, Error> {
     let images = open_dir(dir)?;
     let names = list(dir, &images)?;
     let records = records(dir, &images, &names)?;
