@@ -73,6 +73,8 @@ pub(super) struct Report {
     findings: Vec<Finding>,
     bytes: u64,
     sent_bytes: u64,
+    /// Of all bytes those that the store had, or was sent while the dump still ran.
+    known_bytes: u64,
     /// How long the container stood still.
     frozen_ms: u64,
     dump_ms: u64,
@@ -214,6 +216,7 @@ impl Args {
         let (id, now) = stored?;
         report.bytes = now.done;
         report.sent_bytes = now.moved;
+        report.known_bytes = now.known;
         Ok(id)
     }
 

@@ -340,7 +340,9 @@ mod tests {
         builder.append(&header, data).expect("appended");
     }
 
-    fn layer(members: &[(EntryType, &str, &str, &[u8])]) -> Vec<u8> {
+    type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
+
+    fn layer(members: &[Member<'_>]) -> Vec<u8> {
         let mut builder = Builder::new(Vec::new());
         for (kind, name, link, data) in members {
             raw(&mut builder, *kind, name, link, data);
@@ -402,7 +404,7 @@ mod tests {
         fs::write(outside.join("file"), "safe").expect("written");
         symlink(&outside, root.join("out")).expect("linked");
         symlink(outside.join("file"), root.join("file")).expect("linked");
-        let hostile: &[&[(EntryType, &str, &str, &[u8])]] = &[
+        let hostile: &[&[Member<'_>]] = &[
             &[(Regular, "../outside/file", "", b"bad")],
             &[(Regular, "/outside/file", "", b"bad")],
             &[(Regular, "out/file", "", b"bad")],
