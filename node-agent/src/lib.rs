@@ -12,6 +12,7 @@ mod cli;
 mod error;
 mod format;
 mod image;
+pub mod ticket;
 mod topology;
 
 pub use cli::{Answer, Cli, Exit};
