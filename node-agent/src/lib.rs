@@ -14,6 +14,7 @@ mod format;
 mod image;
 pub mod ticket;
 mod topology;
+pub mod wrapper;
 
 pub use cli::{Answer, Cli, Exit};
 pub use error::{Error, causes};

@@ -2,6 +2,7 @@
 
 mod check;
 mod drawing;
+mod fit;
 mod judge;
 mod load;
 mod ranges;
@@ -10,6 +11,7 @@ mod show;
 
 use clap::Subcommand;
 
+pub(crate) use self::fit::{Fit, fit};
 use crate::cli::Answer;
 use crate::error::Error;
 
