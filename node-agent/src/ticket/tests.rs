@@ -283,7 +283,7 @@ fn long_reasons_are_cut_and_not_lost() {
     let lock = tickets.lock(&key()).expect("lock");
     let ticket = tickets
         .change(&lock, &key(), |ticket| {
-            ticket.note_error(&"ä".repeat(100_000))
+            ticket.note_error(&"ä".repeat(100_000));
         })
         .expect("noted");
     assert!(ticket.last_error.expect("noted").len() <= 4096);
