@@ -10,7 +10,7 @@ pub enum Userland {
     Bookworm,
     /// Debian 13: CRIU 4.1.1, and rocminfo with ROCm's runtime 6.1.
     Trixie,
-    /// Debian unstable: CRIU 4.2.1, and rocminfo with ROCm's runtime 6.4.
+    /// Debian unstable: CRIU 4.2.1, rocminfo with ROCm's runtime 6.4, and the container engines.
     Sid,
 }
 
@@ -44,7 +44,8 @@ impl Userland {
         let mut all = COMMON.to_vec();
         match self {
             Self::Bookworm => {}
-            Self::Trixie | Self::Sid => all.extend(ROCM),
+            Self::Trixie => all.extend(ROCM),
+            Self::Sid => all.extend([ROCM.as_slice(), &CONTAINERS].concat()),
         }
         all
     }
@@ -87,6 +88,18 @@ const COMMON: [&str; 13] = [
 /// From trixie on: ROCm's runtime, with libdrm and libdrm-amdgpu, and the program that lists what it sees.
 /// No test uses the older one of Debian 12.
 const ROCM: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
+
+/// Container engines and their runtimes, in unstable alone: no other suite has containerd 2.1. Podman asks for
+/// netavark even where a container gets no network, and crun loads libcriu only when it checkpoints.
+const CONTAINERS: [&str; 7] = [
+    "conmon",
+    "containerd",
+    "crun",
+    "libcriu2",
+    "netavark",
+    "podman",
+    "runc",
+];
 
 /// The kernel chroot: kernel, headers, its compiler, and what prepares modules for the image.
 pub(crate) const KERNEL: [&str; 8] = [
