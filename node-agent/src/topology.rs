@@ -2,17 +2,16 @@
 
 mod check;
 mod drawing;
-mod here;
+mod fit;
 mod judge;
 mod load;
 mod ranges;
 mod report;
 mod show;
 
-pub(crate) use here::{has_gpus, reasons_against};
-
 use clap::Subcommand;
 
+pub(crate) use self::fit::{Fit, fit, has_gpus};
 use crate::cli::Answer;
 use crate::error::Error;
 
