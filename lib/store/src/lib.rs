@@ -25,6 +25,7 @@ pub mod archive;
 pub mod backend;
 pub mod cache;
 mod catalog;
+mod chain;
 mod checkpoint;
 mod delete;
 pub mod diff;

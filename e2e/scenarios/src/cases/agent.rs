@@ -3,8 +3,11 @@
 mod carry;
 mod crashes;
 mod failures;
+mod freeze_speed;
 mod holding;
 mod tool;
+
+pub(crate) use freeze_speed::freeze_speed;
 
 use crate::case::Case;
 
