@@ -2,11 +2,14 @@
 
 mod check;
 mod drawing;
+mod here;
 mod judge;
 mod load;
 mod ranges;
 mod report;
 mod show;
+
+pub(crate) use here::{has_gpus, reasons_against};
 
 use clap::Subcommand;
 

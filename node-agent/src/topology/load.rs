@@ -82,6 +82,11 @@ pub(super) fn sources(name: &Path) -> Result<Vec<Source>, Error> {
     }])
 }
 
+/// Does this folder hold GPU state?
+pub(super) fn has_gpus(images: &Path) -> Result<bool, Error> {
+    Ok(!images::find(images)?.is_empty())
+}
+
 /// The machine at hand.
 pub(super) fn live() -> Result<System, Error> {
     System::read_live().map_err(|source| Error::Tree {

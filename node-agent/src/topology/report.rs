@@ -116,6 +116,16 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// What speaks against it, and what would have to be given up for it.
+    pub(super) fn against(&self) -> Vec<String> {
+        let mut lines = self.reasons.clone();
+        if !self.switches.is_empty() {
+            let switches = assignments(self.switches, " with ");
+            lines.push(format!("{switches} would allow it"));
+        }
+        lines
+    }
+
     /// The answer for people.
     pub(super) fn table(&self) -> String {
         let mut out = String::new();

@@ -1,5 +1,6 @@
 //! The cases, by theme.
 
+mod agent;
 pub(crate) mod bench;
 mod clocks;
 mod compat;
@@ -29,7 +30,7 @@ use crate::case::Case;
 
 /// All cases, in the order in which they run.
 pub(crate) fn all() -> Vec<Case> {
-    [
+    let plugin = [
         round_trip::CASES,
         layouts::CASES,
         tree::CASES,
@@ -54,6 +55,6 @@ pub(crate) fn all() -> Vec<Case> {
         refusals::CASES,
         defects::CASES,
         compat::CASES,
-    ]
-    .concat()
+    ];
+    [plugin.concat(), agent::GROUPS.concat()].concat()
 }
