@@ -22,7 +22,9 @@ mod preflight;
 pub mod process;
 pub mod restore;
 pub mod runtime;
+pub mod ticket;
 mod topology;
+pub mod wrapper;
 
 pub use cli::{Answer, Cli, Exit};
 pub use error::{Error, causes};

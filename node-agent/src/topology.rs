@@ -2,6 +2,7 @@
 
 mod check;
 mod drawing;
+mod fit;
 mod here;
 mod judge;
 mod load;
@@ -13,6 +14,7 @@ pub(crate) use here::{has_gpus, reasons_against};
 
 use clap::Subcommand;
 
+pub(crate) use self::fit::{Fit, fit};
 use crate::cli::Answer;
 use crate::error::Error;
 

@@ -1,0 +1,162 @@
+//! The script that CRIU runs at its stages: this program, under a name of its own in the container's folder.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Pid, getpid, getppid};
+
+use super::cgroup::{Cgroup, CgroupError};
+use super::files::{Note as _, Plan, Proof, Stage};
+use super::tree::tree;
+use crate::error::causes;
+use crate::ticket::TicketError;
+
+/// Name of the link to this program. CRIU gives the script no arguments: the folder of the link is all it is told.
+pub(crate) const LINK: &str = "rocferry-hold";
+
+/// How long the kernel may take to freeze or thaw a cgroup. Tasks in the kernel's uninterruptible waits delay it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A stage that failed.
+#[derive(Debug, thiserror::Error)]
+enum ScriptError {
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    #[error(transparent)]
+    File(#[from] TicketError),
+    #[error("Cannot list the processes")]
+    Processes(#[source] std::io::Error),
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Acts at a stage.
+pub(crate) fn main(own_name: &Path, stage: &str, init: Option<Pid>) -> ExitCode {
+    let folder = own_name.parent().unwrap_or(Path::new("/"));
+    let done = match stage {
+        "pre-restore" => plan(folder).map(drop),
+        "post-restore" => prove(folder, init),
+        "pre-resume" => hold(folder, init),
+        _ => Ok(()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // CRIU's standard error is the container's; its log has the exit status, and this file the reason.
+            let text = format!("{stage}: {}\n", causes(&error));
+            let _ = std::fs::write(folder.join("hold-error.txt"), text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn plan(folder: &Path) -> Result<Plan, ScriptError> {
+    Plan::read(folder)?.ok_or_else(|| ScriptError::Wrong("There is no plan".to_owned()))
+}
+
+fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
+    init.ok_or_else(|| ScriptError::Wrong("CRIU does not say which process it restored".to_owned()))
+}
+
+/// CRIU moves out, and the container's cgroup is shown to freeze. CRIU fails if this does.
+fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
+    let (plan, init) = (plan(folder)?, known(init)?);
+    let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
+    let refuge = Cgroup::at(&plan.refuge);
+    let (own, below) = (
+        Cgroup::of(&plan.hierarchy, criu)?,
+        Cgroup::of(&plan.hierarchy, init)?,
+    );
+    // runc puts CRIU into the container's cgroup, from where the tree may have gone into others below it. crun leaves
+    // CRIU where crun is.
+    let container = if own.contains(&below) && !own.contains(&refuge) {
+        own
+    } else {
+        below
+    };
+    if container.contains(&refuge) {
+        return Err(ScriptError::Wrong(format!(
+            "The container has no cgroup of its own: {} is the runtime's as well",
+            container.path().display()
+        )));
+    }
+    for pid in [criu, getpid()] {
+        refuge.take(pid)?;
+        let now = Cgroup::of(&plan.hierarchy, pid)?;
+        if container.contains(&now) {
+            return Err(ScriptError::Wrong(format!(
+                "CRIU is still in {}",
+                now.path().display()
+            )));
+        }
+    }
+    whole(&plan, &container, init)?;
+    container.freeze(PATIENCE)?;
+    container.thaw(PATIENCE)?;
+    let proof = Proof {
+        stage: Stage::Proven,
+        cgroup: container.path().to_owned(),
+    };
+    Ok(proof.write(folder)?)
+}
+
+/// Freezes the container, or kills it: CRIU goes on whatever is answered here.
+fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
+    let error = match freeze(folder, init) {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    let known = Proof::read(folder).ok().flatten();
+    let known = known.map(|proof| Cgroup::at(proof.cgroup));
+    let below = || {
+        let plan = Plan::read(folder).ok()??;
+        Cgroup::of(&plan.hierarchy, init?).ok()
+    };
+    let killed = known.or_else(below).map(|cgroup| cgroup.kill());
+    if !matches!(killed, Some(Ok(())))
+        && let Some(init) = init
+    {
+        // Its namespace dies with it.
+        let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+    }
+    Err(error)
+}
+
+fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
+    let (plan, init) = (plan(folder)?, known(init)?);
+    let proof = Proof::read(folder)?;
+    let proof = proof.ok_or_else(|| ScriptError::Wrong("There is no proof".to_owned()))?;
+    let container = Cgroup::at(&proof.cgroup);
+    container.freeze(PATIENCE)?;
+    whole(&plan, &container, init)?;
+    let proof = Proof {
+        stage: Stage::Frozen,
+        ..proof
+    };
+    Ok(proof.write(folder)?)
+}
+
+/// Checks that the whole tree is in the cgroup that is frozen.
+fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
+    for pid in tree(init).map_err(ScriptError::Processes)? {
+        let own = Cgroup::of(&plan.hierarchy, pid)?;
+        if !container.contains(&own) {
+            return Err(ScriptError::Wrong(format!(
+                "Process {} is in {}, outside of {}",
+                pid.as_raw_nonzero(),
+                own.path().display(),
+                container.path().display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether this program was started as the script.
+pub(crate) fn is_script(own_name: &Path) -> bool {
+    own_name
+        .file_name()
+        .is_some_and(|name| name.as_bytes() == LINK.as_bytes())
+}
