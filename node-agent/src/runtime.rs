@@ -112,6 +112,19 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         options: &DumpOptions,
     ) -> Result<Invocation, RuntimeError>;
 
+    /// The command that puts a container right whose dump was killed: another dump, whose plugin begins by undoing what
+    /// the first one has left. It may fail; what it writes is of no use.
+    ///
+    /// # Errors
+    /// It cannot be told how.
+    fn heal(
+        &self,
+        container: &Container,
+        options: &DumpOptions,
+    ) -> Result<Invocation, RuntimeError> {
+        self.dump(container, options)
+    }
+
     /// The command that restores a container, running.
     ///
     /// # Errors

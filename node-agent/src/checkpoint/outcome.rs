@@ -36,7 +36,11 @@ pub(crate) fn run_again(record: &Record) -> Result<(), FreezeError> {
 /// It is killed, all of it, and gone when this returns.
 pub(crate) fn end(record: &Record) -> Result<(), FreezeError> {
     match &record.subject.cgroup {
-        Some(cgroup) if cgroup.exists() => cgroup.kill(KILL_LIMIT),
+        Some(cgroup) if cgroup.exists() => {
+            cgroup.kill(KILL_LIMIT)?;
+            // Nobody is in it: whoever uses it again is not to be met by our freeze.
+            cgroup.thaw(FREEZE_LIMIT)
+        }
         _ => Ok(()),
     }
 }

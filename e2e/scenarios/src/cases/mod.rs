@@ -4,6 +4,7 @@ mod agent;
 pub(crate) mod bench;
 mod clocks;
 mod compat;
+mod containers;
 mod corner_cases;
 mod damage;
 pub(crate) mod defects;
@@ -35,6 +36,9 @@ pub(crate) fn all() -> Vec<Case> {
         tree::CASES,
         namespaces::CASES,
         subset::CASES,
+        containers::runc::CASES,
+        containers::engines::CASES,
+        containers::failures::CASES,
         topology_trees::CASES,
         topology_presets::CASES,
         topology_described::CASES,

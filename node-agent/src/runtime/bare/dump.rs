@@ -6,15 +6,19 @@ use crate::runtime::{Cancel, Container, DumpOptions, Invocation, RuntimeError};
 /// Name of CRIU's log.
 const LOG: &str = "dump.log";
 
+/// Makes a dump fail when a file grows beyond 64 KiB (128 blocks of 512 bytes).
+pub(super) const LITTLE: &str = "ulimit -f 128; ";
+
 /// It is left as it was: CRIU freezes the cgroup again if it was frozen.
 pub(super) fn command(
     bare: &Bare,
     container: &Container,
     options: &DumpOptions,
+    prepare: &str,
 ) -> Result<Invocation, RuntimeError> {
     let mut command = bare
         .criu
-        .command("dump", &options.images, &options.work, LOG, "");
+        .command("dump", &options.images, &options.work, LOG, prepare);
     command
         .arg("-t")
         .arg(container.init.pid.to_string())
