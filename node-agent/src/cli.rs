@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{image, topology};
+use crate::{checkpoint, freeze, image, journal, restore, topology};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -27,6 +27,23 @@ enum Command {
     /// Checkpoints in a store: list, store, read, verify, clean up
     #[command(subcommand)]
     Image(Box<image::Command>),
+    /// Dump a running container and store the checkpoint
+    ///
+    /// What speaks against it is found first, and nothing is touched then. A dump that fails, takes too long or is
+    /// interrupted leaves the container as it was.
+    Checkpoint(Box<checkpoint::Args>),
+    /// Restore a checkpoint from a store
+    Restore(Box<restore::Args>),
+    /// Freeze a container until `thaw`
+    Freeze(freeze::FreezeArgs),
+    /// Let a frozen container go on
+    Thaw(freeze::ThawArgs),
+    /// Show what this node has frozen, holds and has under way
+    Status(freeze::StatusArgs),
+    /// Put right what an agent has left that was killed: to be run when the agent starts
+    ///
+    /// Containers run again, or stay frozen where that was the end of what was asked for; half restored ones end.
+    Recover(journal::RecoverArgs),
 }
 
 /// What scripts get.
@@ -70,6 +87,21 @@ impl Cli {
         match &self.command {
             Command::Topology(command) => command.run(),
             Command::Image(command) => command.run(),
+            Command::Checkpoint(args) => block_on(args.run()),
+            Command::Restore(args) => block_on(args.run()),
+            Command::Freeze(args) => args.run(),
+            Command::Thaw(args) => args.run(),
+            Command::Status(args) => args.run(),
+            Command::Recover(args) => block_on(args.run()),
         }
     }
+}
+
+/// Runs work that waits for many things at once.
+pub(crate) fn block_on(work: impl Future<Output = Result<Answer, Error>>) -> Result<Answer, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| Error::Runtime { source })?
+        .block_on(work)
 }

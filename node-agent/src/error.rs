@@ -12,6 +12,12 @@ use rocferry_store::seal::SealError;
 use rocferry_topology::{CompactError, ReadError, SourceError};
 use thiserror::Error;
 
+use crate::fault::Fault;
+use crate::freeze::FreezeError;
+use crate::journal::JournalError;
+use crate::restore::rootfs::RootFsError;
+use crate::runtime::RuntimeError;
+
 /// A command that cannot give an answer.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -149,6 +155,43 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// CRIU, or a runtime.
+    #[error(transparent)]
+    Driver(#[from] RuntimeError),
+    /// A cgroup.
+    #[error(transparent)]
+    Freeze(#[from] FreezeError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The files of a container.
+    #[error(transparent)]
+    RootFs(#[from] RootFsError),
+    /// A test made it fail.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Somebody, or the time, stopped it.
+    #[error("{what} was stopped: {why}")]
+    Stopped {
+        /// What was going on.
+        what: &'static str,
+        /// `interrupted`, `not done after 30 s`.
+        why: String,
+    },
+    /// The checkpoint is stored; the container is not what it was to become.
+    #[error("Checkpoint {checkpoint} is stored, but the container is not settled")]
+    Unsettled {
+        /// The checkpoint.
+        checkpoint: String,
+        /// Why not.
+        source: Box<Error>,
+    },
+    /// What was restored is not whole.
+    #[error("The restore is not complete: {reason}")]
+    Incomplete {
+        /// What is wrong.
+        reason: String,
+    },
     /// The answer cannot be written down.
     #[error("Cannot write the answer: {reason}")]
     Write {
@@ -238,6 +281,13 @@ impl Error {
             }
             Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "Name a file that is not there yet, or remove this one"
+            }
+            Self::Unsettled { .. } => "`rocferry-agent recover` does the rest",
+            Self::Journal(JournalError::Busy { .. }) => {
+                "`rocferry-agent status` shows what is under way"
+            }
+            Self::Driver(RuntimeError::Program { .. }) => {
+                "Install it, or name it with --criu or --runtime-program"
             }
             Self::NoGpu { known, .. } => return Some(format!("GPUs there: {known}")),
             _ => return None,

@@ -17,10 +17,16 @@ mod push;
 mod rm;
 mod verify;
 
+pub(crate) use access::StoreKeys;
+pub(crate) use bar::Bar;
+pub(crate) use cuts::GpuCuts;
+pub(crate) use names::{age, duration, size, table};
+pub(crate) use push::Storing;
+
 use clap::Subcommand;
 use rocferry_image::manifest::CheckpointId;
 
-use crate::cli::Answer;
+use crate::cli::{Answer, block_on};
 use crate::error::Error;
 
 #[derive(Debug, Subcommand)]
@@ -71,11 +77,7 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(&self) -> Result<Answer, Error> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|source| Error::Runtime { source })?;
-        runtime.block_on(async {
+        block_on(async {
             match self {
                 Self::Ls(args) => args.run().await,
                 Self::Inspect(args) => args.run().await,
@@ -97,7 +99,7 @@ impl Command {
 }
 
 /// A checkpoint on the command line.
-fn checkpoint_id(text: &str) -> Result<CheckpointId, String> {
+pub(crate) fn checkpoint_id(text: &str) -> Result<CheckpointId, String> {
     let wanted = "the name of a checkpoint is expected, as `image ls` shows it";
     text.parse().map_err(|_| wanted.to_owned())
 }

@@ -1,17 +1,27 @@
 //! The node agent and its command line.
 //!
-//! Today that is `rocferry-agent topology`: what the GPUs of a machine are and how they are linked, and whether a
-//! checkpoint can be restored on them (`docs/topology.md`); and `rocferry-agent image`: checkpoints in a store
-//! (`docs/store.md`).
+//! `rocferry-agent topology` says what the GPUs of a machine are and how they are linked, and whether a checkpoint can be
+//! restored on them (`docs/topology.md`); `rocferry-agent image` looks after checkpoints in a store (`docs/store.md`);
+//! `checkpoint`, `restore`, `freeze`, `thaw`, `status` and `recover` work on containers (`docs/agent.md`).
 //!
 //! Each command renders its whole answer before anything is written. Errors say which file they are about;
 //! [`Error::next_step`] says what to do.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod cli;
 mod error;
+mod fault;
 mod format;
+pub mod freeze;
 mod image;
+mod interrupt;
+pub mod journal;
+mod node;
+mod preflight;
+pub mod process;
+pub mod restore;
+pub mod runtime;
 pub mod ticket;
 mod topology;
 pub mod wrapper;

@@ -3,11 +3,14 @@
 mod check;
 mod drawing;
 mod fit;
+mod here;
 mod judge;
 mod load;
 mod ranges;
 mod report;
 mod show;
+
+pub(crate) use here::{has_gpus, reasons_against};
 
 use clap::Subcommand;
 

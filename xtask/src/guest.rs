@@ -26,13 +26,15 @@ impl Programs {
         Ok(Self { files })
     }
 
-    /// The same, and what tests it: the conformance test and the scenarios.
+    /// The same, and what tests it: the conformance test, the scenarios, and the agent that some of them run.
     pub(crate) fn build(lab: &Lab) -> Result<Self> {
         let conformance = lab.c_program(&source_root().join("e2e/conformance"), "conformance")?;
         let scenarios = lab.scenarios()?;
+        let agent = lab.agent()?;
         Ok(Self::core(lab)?
             .with(conformance, "conformance")
-            .with(scenarios, "scenarios"))
+            .with(scenarios, "scenarios")
+            .with(agent, "rocferry-agent"))
     }
 
     /// With another plugin, or one file more.

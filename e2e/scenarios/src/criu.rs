@@ -98,6 +98,11 @@ impl Criu {
         })
     }
 
+    /// The folder of plugins.
+    pub(crate) fn libdir(&self) -> &Path {
+        &self.libdir
+    }
+
     /// Another folder of plugins.
     pub(crate) fn with_plugins(&self, libdir: &Path) -> Self {
         Self {

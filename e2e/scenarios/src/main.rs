@@ -7,6 +7,7 @@
 
 mod case;
 mod cases;
+mod containers;
 mod criu;
 mod hang;
 mod image_files;

@@ -67,6 +67,29 @@ impl Workload {
         }
     }
 
+    /// One that something else has started: its pid, and its state file as seen from here. Waits until it is
+    /// ready.
+    pub(crate) fn running(pid: i32, state: &Path) -> Result<Self> {
+        let workload = Self {
+            pid,
+            state: state.to_owned(),
+        };
+        let begun = Instant::now();
+        loop {
+            let values = read_state(state).unwrap_or_default();
+            match values.get("phase").map(String::as_str) {
+                Some("ready") => return Ok(workload),
+                Some("failed") => bail!("the workload failed to start: {values:?}"),
+                _ => {}
+            }
+            ensure!(
+                workload.is_alive() && begun.elapsed() < Duration::from_secs(120),
+                "the workload ended or is not ready after 120 s: {values:?}"
+            );
+            sleep(Duration::from_millis(20));
+        }
+    }
+
     /// A workload that CRIU has restored: same state file, the pid that it has now.
     pub(crate) fn restored(&self, pid: i32) -> Self {
         Self {

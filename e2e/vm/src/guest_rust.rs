@@ -35,6 +35,27 @@ impl Lab {
         self.rust_for_guests(&SCENARIOS)
     }
 
+    /// Builds the node agent's program, without what only debuggers need, which is most of it. Unlike the others it
+    /// runs in userlands alone whose glibc is as new as this machine's: its cases are for the newest CRIU.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn agent(&self) -> Result<PathBuf> {
+        let file = build(&AGENT, None)?;
+        let stripped = file.with_extension("stripped");
+        let status = Command::new("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .args([&stripped, &file])
+            .stdin(Stdio::null())
+            .status()
+            .context("Cannot start strip")?;
+        if !status.success() {
+            bail!("strip does not take {} ({status})", file.display());
+        }
+        Ok(stripped)
+    }
+
     fn rust_for_guests(&self, product: &Product) -> Result<PathBuf> {
         if std::env::var_os(FORCE).is_none_or(|v| v != "1") {
             let file = build(product, None)?;
@@ -76,6 +97,11 @@ const PLUGIN: Product = Product {
     package: "rocferry-plugin",
     file: "libamdgpu_plugin.so",
     profile: "release",
+};
+const AGENT: Product = Product {
+    package: "rocferry-agent",
+    file: "rocferry-agent",
+    profile: "dev",
 };
 const SCENARIOS: Product = Product {
     package: "rocferry-scenarios",

@@ -107,7 +107,7 @@ impl Machine<'_> {
         c.args(["-serial", "chardev:console"]);
         // A kernel oops ends the machine, as a test must not go on after one.
         c.arg("-append").arg(format!(
-            "console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off net.ifnames=0 {}",
+            "console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off no_timer_check net.ifnames=0 {}",
             self.append
         ));
         Ok(c)

@@ -1,9 +1,10 @@
 //! Why a dump or restore of GPU state failed. Every message names the object and what to look at.
 
 use std::io;
+use std::path::PathBuf;
 
 use rocferry_image::{FileId, FormatError, ImageError, TaskPid};
-use rocferry_kfd::KfdError;
+use rocferry_kfd::{DeviceNumber, KfdError};
 use rocferry_topology::{ReadError, Rejection, RenderMinor, SourceError, UserGpuId};
 use thiserror::Error;
 
@@ -183,6 +184,17 @@ pub enum RestoreError {
     System {
         /// What it was.
         what: String,
+        /// The error.
+        #[source]
+        source: io::Error,
+    },
+    /// A container's `/dev` lacks a node, and it cannot be made.
+    #[error("Cannot make {path:?} ({number}) in the container's /dev")]
+    DeviceNode {
+        /// The node.
+        path: PathBuf,
+        /// Its number on this machine.
+        number: DeviceNumber,
         /// The error.
         #[source]
         source: io::Error,

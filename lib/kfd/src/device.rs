@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::AsFd;
 
+use rocferry_topology::RenderMinor;
 use rustix::fs::{FileType, fstat, major, makedev, minor};
 use rustix::io::Errno;
 
@@ -30,6 +31,15 @@ impl DeviceNumber {
             major: major(rdev),
             minor: minor(rdev),
         })
+    }
+
+    /// The number of the render node with this minor number.
+    #[must_use]
+    pub fn of_render_node(minor: RenderMinor) -> Self {
+        Self {
+            major: DRM_MAJOR,
+            minor: minor.get(),
+        }
     }
 
     /// The `dev_t`.

@@ -21,6 +21,14 @@ pub(super) struct Access {
     /// The store: file:///DIRECTORY, s3://BUCKET/PREFIX or oci://HOST/REPOSITORY
     #[arg(long, env = "ROCFERRY_STORE", value_name = "URL")]
     store: String,
+    #[command(flatten)]
+    keys: StoreKeys,
+}
+
+/// All but where the store is.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreKeys {
     /// The tenant's part of the store: the UID of a namespace
     #[arg(
         long,
@@ -52,29 +60,59 @@ pub(super) struct Access {
 impl Access {
     /// Opens the store; makes it if there is none.
     pub(super) async fn open_or_make(&self) -> Result<Store, Error> {
-        let backend = self.backend()?;
-        Ok(Store::open(backend, &self.keys()?, StoreOptions::default()).await?)
+        self.keys.open_or_make(&self.store).await
     }
 
     /// Opens the store.
     pub(super) async fn open(&self) -> Result<Store, Error> {
-        let backend = self.backend()?;
-        let keys = self.keys()?;
+        self.keys.open(&self.store).await
+    }
+
+    /// What opens the store, and seals a new one.
+    pub(super) fn keys(&self) -> Result<KeyConfig, Error> {
+        self.keys.config()
+    }
+
+    /// Whose checkpoints are taken.
+    pub(super) fn policy(&self) -> Result<TrustPolicy, Error> {
+        self.keys.policy()
+    }
+
+    /// A checkpoint of the store that the policy takes.
+    pub(super) async fn checkpoint(
+        &self,
+        store: &Store,
+        id: &CheckpointId,
+    ) -> Result<ManifestObject, Error> {
+        self.keys.checkpoint(store, id).await
+    }
+}
+
+impl StoreKeys {
+    /// Opens the store at this URL; makes it if there is none.
+    pub(crate) async fn open_or_make(&self, url: &str) -> Result<Store, Error> {
+        let backend = self.backend(url)?;
+        Ok(Store::open(backend, &self.config()?, StoreOptions::default()).await?)
+    }
+
+    /// Opens the store at this URL.
+    pub(crate) async fn open(&self, url: &str) -> Result<Store, Error> {
+        let backend = self.backend(url)?;
+        let keys = self.config()?;
         Ok(Store::open_existing(backend, &keys, StoreOptions::default()).await?)
     }
 
-    fn backend(&self) -> Result<Arc<dyn Backend>, Error> {
+    fn backend(&self, url: &str) -> Result<Arc<dyn Backend>, Error> {
         let tenant = StoreName::new(&self.tenant).map_err(|_| Error::Argument {
             what: "tenant",
             value: self.tenant.clone(),
             wanted: "1 to 63 lower-case letters, digits and dashes",
         })?;
-        let opened = backend::open(&self.store, &tenant);
+        let opened = backend::open(url, &tenant);
         Ok(opened.map_err(StoreError::from)?)
     }
 
-    /// What opens the store, and seals a new one.
-    pub(super) fn keys(&self) -> Result<KeyConfig, Error> {
+    fn config(&self) -> Result<KeyConfig, Error> {
         let mut keys = key_config(&self.identity, &self.recipients, &self.key_file)?;
         if let Some(pin) = &self.pin {
             keys.pin = Some(pin.parse().map_err(|_| Error::Argument {
@@ -86,8 +124,7 @@ impl Access {
         Ok(keys)
     }
 
-    /// Whose checkpoints are taken.
-    pub(super) fn policy(&self) -> Result<TrustPolicy, Error> {
+    fn policy(&self) -> Result<TrustPolicy, Error> {
         let mut policy = TrustPolicy {
             unsigned: self.allow_unsigned,
             ..TrustPolicy::default()
@@ -105,7 +142,7 @@ impl Access {
     }
 
     /// A checkpoint of the store that the policy takes.
-    pub(super) async fn checkpoint(
+    pub(crate) async fn checkpoint(
         &self,
         store: &Store,
         id: &CheckpointId,

@@ -12,9 +12,10 @@ use tempfile::NamedTempFile;
 
 use super::access::Access;
 use super::bar::Bar;
-use super::push::Storing;
+use super::push::{Storing, finish};
 use crate::cli::{Answer, Exit};
 use crate::error::Error;
+use crate::format::Format;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum For {
@@ -153,6 +154,9 @@ pub(crate) struct ImportArgs {
     /// Where there is room for what a compressed archive holds
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     spool: PathBuf,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
 }
 
 impl ImportArgs {
@@ -179,6 +183,6 @@ impl ImportArgs {
             }
         };
         facts.source = archive.source;
-        self.storing.finish(upload, facts, bar).await
+        finish(upload, facts, bar, self.output).await
     }
 }

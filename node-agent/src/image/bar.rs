@@ -15,14 +15,14 @@ const REDRAW: Duration = Duration::from_millis(200);
 
 /// Shows how far something is, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub(crate) struct Bar {
     showing: JoinHandle<()>,
     bar: Option<ProgressBar>,
 }
 
 impl Bar {
     /// `verb` is what is done: `Storing`, `Reading`.
-    pub(super) fn show(verb: &'static str, progress: &Progress) -> Self {
+    pub(crate) fn show(verb: &'static str, progress: &Progress) -> Self {
         let progress = progress.clone();
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::new(0);

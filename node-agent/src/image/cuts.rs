@@ -19,6 +19,8 @@ const PLACES: [&str; 2] = ["", "checkpoint"];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GpuCuts {
     files: HashMap<String, Vec<Cut>>,
+    /// Somebody still writes the images.
+    growing: bool,
 }
 
 impl GpuCuts {
@@ -32,6 +34,19 @@ impl GpuCuts {
             }
         }
         Ok(cuts)
+    }
+
+    /// The same of images that are still being written: where those of a file are not known yet, it is left for later.
+    pub(crate) fn so_far(dir: &Path) -> Self {
+        let mut cuts = Self {
+            growing: true,
+            ..Self::default()
+        };
+        for place in PLACES {
+            // An image that is not complete cannot be read; those before it count.
+            let _ = cuts.add(place, &dir.join(place));
+        }
+        cuts
     }
 
     fn add(&mut self, place: &str, dir: &Path) -> Result<(), Error> {
@@ -83,5 +98,10 @@ impl GpuCuts {
 impl Cuts for GpuCuts {
     fn cuts(&self, path: &str) -> Vec<Cut> {
         self.files.get(path).cloned().unwrap_or_default()
+    }
+
+    fn known(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        !self.growing || !name.starts_with("amdgpu-pages-") || self.files.contains_key(path)
     }
 }

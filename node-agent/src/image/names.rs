@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes for people: three digits and a unit.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -22,7 +22,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// How long ago something was.
-pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
+pub(crate) fn age(then_ms: u64, now_ms: u64) -> String {
     let seconds = now_ms.saturating_sub(then_ms) / 1000;
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -33,7 +33,7 @@ pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
 }
 
 /// A duration on the command line: a number and `s`, `m`, `h`, `d` or `w`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wanted = || "a number and one of s, m, h, d, w is expected, as in 36h".to_owned();
     let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
     let seconds: u64 = match unit {
@@ -64,7 +64,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Lines of a table: columns padded to the widest of each.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| row.iter().map(|cell| plain(cell)).collect())

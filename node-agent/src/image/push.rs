@@ -24,11 +24,14 @@ pub(crate) struct Args {
     storing: Storing,
     /// The directory
     dir: PathBuf,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
 }
 
 /// How a checkpoint is stored, whatever it comes from.
 #[derive(Debug, clap::Args)]
-pub(super) struct Storing {
+pub(crate) struct Storing {
     /// The checkpoint before it, for people
     #[arg(long, value_name = "ID", value_parser = super::checkpoint_id)]
     parent: Option<CheckpointId>,
@@ -41,9 +44,6 @@ pub(super) struct Storing {
     /// How hard to compress: 0 not at all, 1 fast, up to 19
     #[arg(long, value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=19))]
     compression: i32,
-    /// Form of the output
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
 }
 
 /// What was stored.
@@ -71,12 +71,12 @@ impl Args {
             upload.abort().await;
             return Err(error.into());
         }
-        self.storing.finish(upload, facts, bar).await
+        finish(upload, facts, bar, self.output).await
     }
 }
 
 impl Storing {
-    pub(super) fn options(&self) -> PushOptions {
+    pub(crate) fn options(&self) -> PushOptions {
         PushOptions {
             compression: match self.compression {
                 0 => Compression::Off,
@@ -86,7 +86,7 @@ impl Storing {
         }
     }
 
-    pub(super) fn facts(&self) -> Result<Facts, Error> {
+    pub(crate) fn facts(&self) -> Result<Facts, Error> {
         Ok(Facts {
             parent: self.parent.clone(),
             binding: self.bind.clone().unwrap_or(Binding::Free),
@@ -94,28 +94,29 @@ impl Storing {
             ..Facts::default()
         })
     }
+}
 
-    pub(super) async fn finish(
-        &self,
-        upload: Upload,
-        facts: Facts,
-        bar: Bar,
-    ) -> Result<Answer, Error> {
-        let progress = upload.progress().clone();
-        let stored = upload.finish(facts).await;
-        drop(bar);
-        let manifest = stored?;
-        let now = progress.snapshot();
-        let stored = Stored::of(&manifest.id, &now);
-        Ok(Answer {
-            text: render(self.output, &stored, || format!("{}\n", manifest.id))?,
-            notes: match self.output {
-                Format::Table => vec![format!("{} in {:.1} s", describe(&now), stored.seconds)],
-                Format::Json | Format::Yaml => Vec::new(),
-            },
-            exit: Exit::Yes,
-        })
-    }
+/// Waits until all is stored, and says so.
+pub(super) async fn finish(
+    upload: Upload,
+    facts: Facts,
+    bar: Bar,
+    output: Format,
+) -> Result<Answer, Error> {
+    let progress = upload.progress().clone();
+    let stored = upload.finish(facts).await;
+    drop(bar);
+    let manifest = stored?;
+    let now = progress.snapshot();
+    let stored = Stored::of(&manifest.id, &now);
+    Ok(Answer {
+        text: render(output, &stored, || format!("{}\n", manifest.id))?,
+        notes: match output {
+            Format::Table => vec![format!("{} in {:.1} s", describe(&now), stored.seconds)],
+            Format::Json | Format::Yaml => Vec::new(),
+        },
+        exit: Exit::Yes,
+    })
 }
 
 impl Stored {

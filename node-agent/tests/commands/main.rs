@@ -4,6 +4,7 @@ mod check;
 mod hostile;
 mod image;
 mod machines;
+mod node;
 mod processes;
 mod run;
 mod show;

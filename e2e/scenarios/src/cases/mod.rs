@@ -1,8 +1,10 @@
 //! The cases, by theme.
 
+mod agent;
 pub(crate) mod bench;
 mod clocks;
 mod compat;
+mod containers;
 mod corner_cases;
 mod damage;
 pub(crate) mod defects;
@@ -28,12 +30,15 @@ use crate::case::Case;
 
 /// All cases, in the order in which they run.
 pub(crate) fn all() -> Vec<Case> {
-    [
+    let plugin = [
         round_trip::CASES,
         layouts::CASES,
         tree::CASES,
         namespaces::CASES,
         subset::CASES,
+        containers::runc::CASES,
+        containers::engines::CASES,
+        containers::failures::CASES,
         topology_trees::CASES,
         topology_presets::CASES,
         topology_described::CASES,
@@ -50,6 +55,6 @@ pub(crate) fn all() -> Vec<Case> {
         refusals::CASES,
         defects::CASES,
         compat::CASES,
-    ]
-    .concat()
+    ];
+    [plugin.concat(), agent::GROUPS.concat()].concat()
 }

@@ -4,6 +4,7 @@ mod board;
 mod contents;
 mod gpus;
 mod mappings;
+mod nodes;
 mod predecessor;
 mod result;
 mod session;

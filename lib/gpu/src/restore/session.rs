@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::board::{TaskBoard, TaskSlot, TaskStage};
 use super::mappings::{self, VmaAnswer};
+use super::nodes::Nodes;
 use super::predecessor;
 use super::result::{Results, innermost_pid};
 use super::task::{RestoredTask, TaskImages};
@@ -94,6 +95,7 @@ pub struct RestoreSession<B> {
     work_dir: Option<PathBuf>,
     /// The topology as CRIU sees it, for tasks whose mount namespace has no sysfs.
     criu_view: Option<System>,
+    nodes: Nodes,
     results: Results,
     own_record: OwnRecord,
     this_task: ThisTask,
@@ -118,6 +120,7 @@ impl<B: TaskBoard> RestoreSession<B> {
             board,
             work_dir,
             criu_view,
+            nodes: Nodes::of_criu(),
             results: Results::default(),
             own_record: OwnRecord::default(),
             this_task: ThisTask::default(),
@@ -261,6 +264,7 @@ impl<B: TaskBoard> RestoreSession<B> {
                 with_flags(task.kfd_file(host)?, flags, "/dev/kfd")?
             }
             FileKind::KfdAlias { .. } => {
+                self.nodes.kfd(host)?;
                 let kfd =
                     Kfd::open(KFD_PATH.as_ref(), Access::of_flags(flags)).map_err(|source| {
                         RestoreError::Kfd {
@@ -362,7 +366,7 @@ impl<B: TaskBoard> RestoreSession<B> {
                 let task = RestoredTask::restore(
                     host,
                     &self.config,
-                    self.criu_view.as_ref(),
+                    (self.criu_view.as_ref(), self.nodes),
                     (&self.board, slot),
                     images,
                 )?;

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::board::{TaskBoard, TaskSlot, TaskStage};
 use super::contents;
 use super::gpus::{TaskGpu, map};
+use super::nodes::Nodes;
 use super::target::Target;
 use crate::config::Config;
 use crate::device::KFD_PATH;
@@ -59,7 +60,7 @@ impl RestoredTask {
     pub(super) fn restore<B: TaskBoard>(
         host: &dyn Host,
         config: &Config,
-        criu_view: Option<&System>,
+        (criu_view, dev): (Option<&System>, Nodes),
         (board, slot): (&B, TaskSlot),
         images: TaskImages,
     ) -> Result<Self, RestoreError> {
@@ -70,6 +71,7 @@ impl RestoredTask {
         } = images;
         let pid = image.pid;
         let kfd_error = |source| RestoreError::Kfd { pid, source };
+        dev.kfd(host)?;
         let kfd = Kfd::open(KFD_PATH.as_ref(), Access::ReadWrite).map_err(kfd_error)?;
         let version = kfd.version().map_err(kfd_error)?;
         if version.major != INTERFACE_MAJOR || version.minor < INTERFACE_MINOR_MIN {
@@ -80,6 +82,9 @@ impl RestoredTask {
         }
         let gpus = map(host, config, criu_view, &kfd, (&image, record.as_ref()))?;
         wait_for_memory(&kfd, &image, &gpus)?;
+        for gpu in &gpus {
+            dev.render(host, gpu.minor)?;
+        }
         let nodes = open_nodes(&gpus).map_err(kfd_error)?;
         let restored = restore_records(&kfd, &image, &gpus, &nodes).map_err(kfd_error)?;
         board.set(slot, TaskStage::Records);

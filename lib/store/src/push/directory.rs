@@ -13,6 +13,13 @@ use crate::pull::MARKER;
 pub trait Cuts: Send + Sync {
     /// The cuts of a file, ascending. `path` is relative to the checkpoint.
     fn cuts(&self, path: &str) -> Vec<Cut>;
+
+    /// Whether the cuts of a file are known. While a directory is [followed](super::Follower), one of which they are
+    /// not is left for later: blocks that are cut otherwise in the end would have been sent for nothing.
+    fn known(&self, path: &str) -> bool {
+        let _ = path;
+        true
+    }
 }
 
 /// No cuts: blocks are aligned to the start of their file.

@@ -39,14 +39,17 @@ impl Follower {
         cuts: &C,
     ) -> Result<(), StoreError> {
         upload.check()?;
-        let (root, cuts) = (self.root.clone(), cuts.clone());
-        let seen = tokio::task::spawn_blocking(move || tree(&root, &cuts)).await?;
+        let (root, for_tree) = (self.root.clone(), cuts.clone());
+        let seen = tokio::task::spawn_blocking(move || tree(&root, &for_tree)).await?;
         // A file that goes away while it is looked at is as good as one that is not there.
         let Ok(entries) = seen else { return Ok(()) };
         for entry in entries {
             let NewContent::Regular(Source::Path(path), readable) = entry.content else {
                 continue;
             };
+            if !cuts.known(&entry.path) {
+                continue;
+            }
             let sent = self.sent.entry(entry.path).or_insert(0);
             for part in readable.whole_blocks(*sent, BLOCK_SIZE) {
                 *sent = part.end;

@@ -165,3 +165,41 @@ async fn a_directory_is_followed_while_somebody_writes() {
         .expect("read");
     assert_same(&from, &to);
 }
+
+/// Says where a file is cut only when it is told.
+#[derive(Clone)]
+struct LateCuts(Option<u64>);
+
+impl rocferry_store::push::Cuts for LateCuts {
+    fn cuts(&self, _path: &str) -> Vec<Cut> {
+        let cut = |at| Cut { at, label: None };
+        self.0.map(cut).into_iter().collect()
+    }
+
+    fn known(&self, path: &str) -> bool {
+        path != "gpu" || self.0.is_some()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_cuts_are_not_known_waits_for_them() {
+    let dir = tempfile::tempdir().expect("dir");
+    let from = dir.path().join("from");
+    fs::create_dir(&from).expect("dir");
+    fs::write(from.join("gpu"), noise(1, 6 * BLOCK)).expect("file");
+    let store = open(memory(), &KeyConfig::new()).await;
+    let mut upload = store.push(options()).await.expect("begins");
+    let progress = upload.progress().clone();
+    let mut follower = Follower::new(from.clone());
+    follower
+        .look(&mut upload, &LateCuts(None))
+        .await
+        .expect("looks");
+    let cuts = LateCuts(Some(8));
+    follower.look(&mut upload, &cuts).await.expect("looks");
+    upload.add_tree(&from, cuts).await.expect("added");
+    upload.finish(Facts::default()).await.expect("stored");
+    // Nothing was sent under another alignment.
+    let sent = progress.snapshot().moved;
+    assert!(sent < 6 * BLOCK as u64 + BLOCK as u64 / 2, "{sent}");
+}

@@ -1,0 +1,79 @@
+//! The dump, with the upload behind it.
+
+use std::time::Duration;
+
+use rocferry_store::push::{Follower, Upload};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::args::Making;
+use crate::error::Error;
+use crate::fault::{Point, pass};
+use crate::image::GpuCuts;
+use crate::interrupt::Interrupt;
+use crate::runtime::{Job, RuntimeError};
+
+/// How often the upload looks for more.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// How long CRIU gets to give up before it is killed: at most what one write may take on a slow disk.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// Runs CRIU to its end. If anything else ends it, CRIU has given up when this returns, and the container is as it
+/// was.
+pub(super) async fn dump(
+    making: &Making<'_>,
+    upload: &mut Upload,
+    stop: &mut Interrupt,
+) -> Result<(), Error> {
+    let invocation = making.driver.dump(making.container, &making.options())?;
+    let mut job = Job::start("Dump", invocation, &making.images())?;
+    let ended = match pass(Point::DumpStarted) {
+        Ok(()) => follow(making, &mut job, upload, stop).await,
+        Err(fault) => Some(Err(fault.into())),
+    };
+    match ended {
+        None => {}
+        Some(Ok(why)) => {
+            job.cancel(GIVE_UP).await;
+            return Err(RuntimeError::Stopped { what: "Dump", why }.into());
+        }
+        Some(Err(error)) => {
+            job.cancel(GIVE_UP).await;
+            return Err(error);
+        }
+    }
+    let inventory = making.images().join("inventory.img");
+    match inventory.is_file() {
+        true => Ok(()),
+        // Whoever says success without it has not made a checkpoint.
+        false => Err(Error::Empty {
+            path: making.images(),
+            missing: "no inventory.img, although the dump said success",
+            next_step: "Check which program is called as CRIU",
+        }),
+    }
+}
+
+/// `None`: CRIU has ended well. Else why it is to give up; CRIU's own failure is among the errors.
+async fn follow(
+    making: &Making<'_>,
+    job: &mut Job,
+    upload: &mut Upload,
+    stop: &mut Interrupt,
+) -> Option<Result<String, Error>> {
+    let mut follower = Follower::new(making.tree.clone());
+    let mut ticks = interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            done = job.wait() => return done.err().map(|error| Err(error.into())),
+            why = stop.wait() => return Some(Ok(why)),
+            _ = ticks.tick() => {
+                let cuts = GpuCuts::so_far(&making.tree);
+                if let Err(error) = follower.look(upload, &cuts).await {
+                    return Some(Err(error.into()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Named points at which a test kills or fails this process. Without `ROCFERRY_FAULT` in the environment they do
+//! nothing.
+//!
+//! `ROCFERRY_FAULT=POINT=kill` ends the process there by SIGKILL, as a crash would; `POINT=fail` makes the step fail.
+
+use rustix::process::{Signal, getpid, kill_process};
+
+/// The variable.
+const VARIABLE: &str = "ROCFERRY_FAULT";
+
+/// A place in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    /// A checkpoint is in the journal, nothing else has happened.
+    CheckpointBegun,
+    /// The container is frozen.
+    CheckpointFrozen,
+    /// CRIU or the runtime has just been started.
+    DumpStarted,
+    /// The dump is complete.
+    DumpDone,
+    /// The container's files are saved, and it runs again if it is to.
+    CheckpointThawed,
+    /// All is sent, the checkpoint is not listed yet.
+    BeforeCommit,
+    /// The checkpoint is listed, the journal does not know.
+    Committed,
+    /// The journal knows that the checkpoint is stored; what is to become of the container has not been done.
+    CheckpointStored,
+    /// The container is killed or kept; the journal has not been closed.
+    CheckpointSettled,
+    /// A restore is in the journal.
+    RestoreBegun,
+    /// All files are there.
+    RestorePulled,
+    /// CRIU or the runtime has just been started.
+    RestoreStarted,
+    /// It is restored and runs; the journal does not know.
+    RestoreDone,
+    /// `freeze`: in the journal, not frozen.
+    FreezeBegun,
+    /// `freeze`: frozen, the journal does not know.
+    FreezeDone,
+    /// `thaw`: in the journal, still frozen.
+    ThawBegun,
+}
+
+impl Point {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CheckpointBegun => "checkpoint-begun",
+            Self::CheckpointFrozen => "checkpoint-frozen",
+            Self::DumpStarted => "dump-started",
+            Self::DumpDone => "dump-done",
+            Self::CheckpointThawed => "checkpoint-thawed",
+            Self::BeforeCommit => "before-commit",
+            Self::Committed => "committed",
+            Self::CheckpointStored => "checkpoint-stored",
+            Self::CheckpointSettled => "checkpoint-settled",
+            Self::RestoreBegun => "restore-begun",
+            Self::RestorePulled => "restore-pulled",
+            Self::RestoreStarted => "restore-started",
+            Self::RestoreDone => "restore-done",
+            Self::FreezeBegun => "freeze-begun",
+            Self::FreezeDone => "freeze-done",
+            Self::ThawBegun => "thaw-begun",
+        }
+    }
+}
+
+/// A step was made to fail.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("Made to fail at {0}")]
+pub struct Fault(&'static str);
+
+/// Passes a point.
+pub(crate) fn pass(point: Point) -> Result<(), Fault> {
+    let Ok(wanted) = std::env::var(VARIABLE) else {
+        return Ok(());
+    };
+    match wanted.split_once('=') {
+        Some((name, "kill")) if name == point.name() => {
+            let _ = kill_process(getpid(), Signal::KILL);
+            // The signal may be delivered a moment later: nothing may happen in between.
+            loop {
+                std::thread::park();
+            }
+        }
+        Some((name, "fail")) if name == point.name() => Err(Fault(point.name())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,221 @@
+//! `freeze`, `thaw` and `status`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cli::{Answer, Exit};
+use crate::error::Error;
+use crate::fault::{Point, pass};
+use crate::format::to_json;
+use crate::image::{age, table};
+use crate::journal::{After, Entry, Phase, Record, Work, now_ms};
+use crate::node::{RuntimeArgs, StateArgs};
+
+/// How long tasks may take to stop or to go on.
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 it is frozen, 1 it cannot be or was already, 2 it failed: it runs."
+)]
+pub(crate) struct FreezeArgs {
+    #[command(flatten)]
+    runtime: RuntimeArgs,
+    /// The container: its name or id; without a runtime a pid
+    name: String,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+impl FreezeArgs {
+    pub(crate) fn run(&self) -> Result<Answer, Error> {
+        let journal = self.state.journal()?;
+        let container = self.runtime.driver().find(&self.name)?;
+        let Some(cgroup) = container.cgroup.clone() else {
+            return Ok(no(format!(
+                "{} has no cgroup (version 2) of its own that could be frozen",
+                self.name
+            )));
+        };
+        if cgroup.is_frozen()? {
+            return Ok(no(format!("{} is frozen already", self.name)));
+        }
+        let subject = container.subject();
+        let mut entry = journal.begin(Work::Freeze, After::KeepFrozen, subject, false)?;
+        let frozen = || -> Result<(), Error> {
+            entry.advance(Phase::Freezing)?;
+            pass(Point::FreezeBegun)?;
+            cgroup.freeze(LIMIT)?;
+            pass(Point::FreezeDone)?;
+            Ok(entry.advance(Phase::Held)?)
+        };
+        let mut frozen = frozen;
+        match frozen() {
+            Ok(()) => Ok(yes(format!("{} is frozen\n", self.name))),
+            Err(error) => {
+                match cgroup.thaw(LIMIT) {
+                    Ok(()) => entry.finish()?,
+                    Err(error) => tracing::error!(%error, "Cannot take a freeze back"),
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: 0 it runs, 1 it may not or is not held, 2 it failed.")]
+pub(crate) struct ThawArgs {
+    /// The container as it was named when it was frozen, its id, or the record that `status` shows
+    name: String,
+    /// Thaw it although its checkpoint is stored, so that a copy of it may run elsewhere
+    #[arg(long = "override")]
+    overrides: bool,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+impl ThawArgs {
+    pub(crate) fn run(&self) -> Result<Answer, Error> {
+        let journal = self.state.journal()?;
+        let mut held = journal.list()?.into_iter().filter(|(record, free)| {
+            let subject = &record.subject;
+            let named = [&record.id, &subject.name, &subject.id].contains(&&self.name);
+            named && *free && matches!(record.phase, Phase::Held | Phase::Thawing)
+        });
+        let Some((record, _)) = held.next() else {
+            return Ok(no(format!("{} is not held here", self.name)));
+        };
+        if held.next().is_some() {
+            return Ok(no(format!(
+                "{} is held more than once: name a record that `rocferry-agent status` shows",
+                self.name
+            )));
+        }
+        if record.work == Work::Checkpoint && !self.overrides {
+            return Ok(no(format!(
+                "{} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
+                self.name,
+                record.checkpoint.as_deref().unwrap_or("(unknown)")
+            )));
+        }
+        let Some(entry) = journal.take(&record.id)? else {
+            return Ok(no(format!("{} is being worked on", self.name)));
+        };
+        thaw(entry)?;
+        Ok(yes(format!("{} runs\n", self.name)))
+    }
+}
+
+fn thaw(mut entry: Entry) -> Result<(), Error> {
+    entry.advance(Phase::Thawing)?;
+    pass(Point::ThawBegun)?;
+    if let Some(cgroup) = &entry.record().subject.cgroup
+        && cgroup.exists()
+    {
+        cgroup.thaw(LIMIT)?;
+    }
+    Ok(entry.finish()?)
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// A record, and how its container is.
+#[derive(Debug, Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    record: Record,
+    /// An agent works on it.
+    busy: bool,
+    /// `None`: it is gone, or has no cgroup of its own.
+    frozen: Option<bool>,
+    /// Does its first process live?
+    alive: Option<bool>,
+}
+
+impl StatusArgs {
+    pub(crate) fn run(&self) -> Result<Answer, Error> {
+        let list = self.state.journal()?.list()?;
+        let shown: Vec<Shown> = list
+            .into_iter()
+            .map(|(record, free)| Shown {
+                busy: !free,
+                frozen: record
+                    .subject
+                    .cgroup
+                    .as_ref()
+                    .and_then(|cgroup| cgroup.is_frozen().ok()),
+                alive: record.subject.init.map(|init| init.is_alive()),
+                record,
+            })
+            .collect();
+        let text = match self.json {
+            true => to_json(&shown)?,
+            false => lines(&shown),
+        };
+        Ok(yes(text))
+    }
+}
+
+fn lines(shown: &[Shown]) -> String {
+    if shown.is_empty() {
+        return "Nothing is frozen, held or under way\n".to_owned();
+    }
+    let head = [
+        "RECORD",
+        "RUNTIME",
+        "CONTAINER",
+        "WORK",
+        "PHASE",
+        "AGE",
+        "STATE",
+        "CHECKPOINT",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let now = now_ms();
+    for one in shown {
+        let record = &one.record;
+        let state = match (one.busy, one.alive, one.frozen) {
+            (true, ..) => "under way",
+            (_, Some(false), _) => "gone",
+            (_, _, Some(true)) => "frozen",
+            (_, _, Some(false)) => "runs",
+            (_, _, None) => "unknown",
+        };
+        rows.push(vec![
+            record.id.clone(),
+            record.subject.runtime.to_string(),
+            record.subject.name.clone(),
+            record.work.to_string(),
+            record.phase.to_string(),
+            age(record.begun_ms, now),
+            state.to_owned(),
+            record.checkpoint.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    table(&rows)
+}
+
+const fn yes(text: String) -> Answer {
+    Answer {
+        text,
+        notes: Vec::new(),
+        exit: Exit::Yes,
+    }
+}
+
+fn no(why: String) -> Answer {
+    Answer {
+        text: String::new(),
+        notes: vec![why],
+        exit: Exit::No,
+    }
+}

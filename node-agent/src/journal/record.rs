@@ -1,0 +1,128 @@
+//! A record.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::freeze::Cgroup;
+use crate::process::ProcessId;
+use crate::runtime::RuntimeKind;
+
+/// Version of records that this code writes, and the newest that it reads.
+pub(super) const VERSION: u32 = 1;
+
+/// One piece of work on one container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Version of the format.
+    pub version: u32,
+    /// Name of the record.
+    pub id: String,
+    /// The boot in which it was written: what was frozen before is gone.
+    pub boot: String,
+    /// Milliseconds since 1970.
+    pub begun_ms: u64,
+    /// The container.
+    pub subject: Subject,
+    /// What is done with it.
+    pub work: Work,
+    /// How far that is.
+    pub phase: Phase,
+    /// What becomes of the container in the end.
+    pub after: After,
+    /// It was frozen by somebody before: that is not ours to take back.
+    pub was_frozen: bool,
+    /// Folder with images, ours alone.
+    pub spool: Option<PathBuf>,
+    /// The checkpoint in its store.
+    pub checkpoint: Option<String>,
+}
+
+/// A container, as far as it must be found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// Its runtime.
+    pub runtime: RuntimeKind,
+    /// As the user named it.
+    pub name: String,
+    /// Its id in the runtime.
+    pub id: String,
+    /// Its first process; none while it is being restored.
+    pub init: Option<ProcessId>,
+    /// Its own cgroup, if it has one.
+    pub cgroup: Option<Cgroup>,
+    /// The OCI runtime, if it is not the usual one.
+    pub program: Option<PathBuf>,
+    /// Where that one keeps its state, if that is not the usual place.
+    pub root: Option<PathBuf>,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Dumped and stored.
+    Checkpoint,
+    /// Restored.
+    Restore,
+    /// Frozen, nothing else.
+    Freeze,
+}
+
+/// How far it is. Each is written before the act of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Nothing has happened to any container.
+    Begun,
+    /// It is being frozen.
+    Freezing,
+    /// CRIU works on it: dump or restore.
+    Criu,
+    /// The checkpoint is listed in its store.
+    Stored,
+    /// Frozen, and to stay so until somebody thaws it.
+    Held,
+    /// To run again; may still be frozen.
+    Thawing,
+}
+
+/// What becomes of a container that was checkpointed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum After {
+    /// It goes on.
+    #[default]
+    LeaveRunning,
+    /// It stays frozen.
+    KeepFrozen,
+    /// It is killed once the checkpoint is stored.
+    Stop,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Restore => "restore",
+            Self::Freeze => "freeze",
+        })
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begun => "begun",
+            Self::Freezing => "freezing",
+            Self::Criu => "criu",
+            Self::Stored => "stored",
+            Self::Held => "held",
+            Self::Thawing => "thawing",
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! `rocferry-agent recover`: what is done about records whose agent is gone.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::decide::{Action, decide};
+use super::{Entry, Journal, Phase, Record, Subject, Work};
+use crate::checkpoint::{end, run_again};
+use crate::cli::{Answer, Exit};
+use crate::error::{Error, causes};
+use crate::format::to_json;
+use crate::freeze::{Cgroup, FreezeError};
+use crate::node::StateArgs;
+use crate::process;
+use crate::runtime::{Bare, Criu, Podman, Runc, Runtime, RuntimeKind, end_of, give_up, kill};
+
+/// How long a CRIU that was left alone may take to give up.
+const GIVE_UP: Duration = Duration::from_secs(60);
+/// How long one may take that cannot be made to give up: it dumps to the end.
+const FINISH: Duration = Duration::from_secs(300);
+/// How long tasks may take to stop.
+const FREEZE: Duration = Duration::from_secs(20);
+/// How long it may take until all is gone that was killed.
+const KILL: Duration = Duration::from_secs(60);
+
+/// Bit of SIGXFSZ in the masks of `/proc/PID/status`.
+const XFSZ: u64 = 1 << 24;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 all is put right, 2 something is not: it is named, and tried again next time."
+)]
+pub(crate) struct Args {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// What was done about a record.
+#[derive(Debug, Serialize)]
+pub(crate) struct Recovered {
+    /// The record.
+    record: String,
+    /// The container.
+    container: String,
+    /// `resumed`, `held`, `stopped`, `ended`, `forgotten`.
+    done: &'static str,
+    /// Why it could not be done.
+    error: Option<String>,
+}
+
+impl Args {
+    pub(crate) async fn run(&self) -> Result<Answer, Error> {
+        let list = recover(&self.state.journal()?).await?;
+        let failed = list.iter().any(|one| one.error.is_some());
+        let text = match self.json {
+            true => to_json(&list)?,
+            false => list
+                .iter()
+                .map(|one| match &one.error {
+                    None => format!("{} ({}): {}\n", one.container, one.record, one.done),
+                    Some(error) => format!(
+                        "{} ({}): not {}: {error}\n",
+                        one.container, one.record, one.done
+                    ),
+                })
+                .collect(),
+        };
+        Ok(Answer {
+            text,
+            notes: Vec::new(),
+            exit: if failed { Exit::CannotTell } else { Exit::Yes },
+        })
+    }
+}
+
+/// Puts everything right that nobody works on. One that fails keeps no other from it.
+pub(crate) async fn recover(journal: &Journal) -> Result<Vec<Recovered>, Error> {
+    let boot_id = Path::new("/proc/sys/kernel/random/boot_id");
+    let boot = process::boot_id().map_err(|source| Error::Read {
+        path: boot_id.to_owned(),
+        source,
+    })?;
+    let mut done = Vec::new();
+    for (record, free) in journal.list()? {
+        if !free {
+            continue;
+        }
+        let Some(entry) = journal.take(&record.id)? else {
+            continue;
+        };
+        let action = decide(entry.record(), &boot);
+        let error = act(action, entry).await.err().map(|error| causes(&error));
+        done.push(Recovered {
+            record: record.id,
+            container: record.subject.name,
+            done: match action {
+                Action::Forget => "forgotten",
+                Action::Resume => "resumed",
+                Action::Hold => "held",
+                Action::Stop => "stopped",
+                Action::KillHalf => "ended",
+            },
+            error,
+        });
+    }
+    Cgroup::remove_empty(crate::restore::CGROUP_PREFIX);
+    Ok(done)
+}
+
+async fn act(action: Action, mut entry: Entry) -> Result<(), Error> {
+    match action {
+        Action::Forget => {}
+        Action::Resume => {
+            end_workers(entry.record()).await;
+            run_again(entry.record())?;
+        }
+        Action::Hold => return hold(entry),
+        Action::Stop => end(entry.record())?,
+        Action::KillHalf => kill_half(entry.record()).await?,
+    }
+    entry.remove_spool()?;
+    Ok(entry.finish()?)
+}
+
+fn hold(mut entry: Entry) -> Result<(), Error> {
+    let subject = &entry.record().subject;
+    let alive = subject.init.is_none_or(process::ProcessId::is_alive);
+    let Some(cgroup) = subject
+        .cgroup
+        .clone()
+        .filter(|cgroup| alive && cgroup.exists())
+    else {
+        // It has ended: there is nothing to hold.
+        return Ok(entry.finish()?);
+    };
+    cgroup.freeze(FREEZE)?;
+    entry.remove_spool()?;
+    Ok(entry.advance(Phase::Held)?)
+}
+
+/// Whoever still dumps comes to an end, without harm to what is dumped.
+async fn end_workers(record: &Record) {
+    let Some(spool) = &record.spool else { return };
+    let workers = process::users_of(spool);
+    let mut limit = FINISH;
+    for pid in &workers {
+        if ignores_limit(*pid) {
+            give_up(Some(*pid));
+            limit = GIVE_UP;
+        }
+    }
+    if end_of(workers.clone(), limit).await {
+        return;
+    }
+    tracing::error!(
+        container = record.subject.name,
+        "A dump that was left alone does not end and is killed; GPU queues may stay stopped until the next dump"
+    );
+    for pid in &workers {
+        kill(*pid);
+    }
+    end_of(workers, KILL).await;
+}
+
+/// Was it started so that a limit on files makes it fail, and not die?
+fn ignores_limit(pid: u32) -> bool {
+    let status = process::read(&process::proc(pid).join("status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & XFSZ != 0)
+}
+
+/// What was restored so far ends, and CRIU with it.
+async fn kill_half(record: &Record) -> Result<(), Error> {
+    if let Some(spool) = &record.spool {
+        // One that has not entered the cgroup yet.
+        let workers = process::users_of(spool);
+        for pid in &workers {
+            kill(*pid);
+        }
+        end_of(workers, KILL).await;
+    }
+    match &record.subject.cgroup {
+        Some(cgroup) if cgroup.exists() => {
+            cgroup.kill(KILL)?;
+            cgroup.remove()?;
+        }
+        _ => {}
+    }
+    if record.work == Work::Restore {
+        driver(&record.subject).discard(&record.subject.id)?;
+    }
+    Ok(())
+}
+
+fn driver(subject: &Subject) -> Box<dyn Runtime> {
+    let criu = Criu {
+        program: "criu".into(),
+        plugins: None,
+    };
+    let (program, root) = (subject.program.clone(), subject.root.clone());
+    match subject.runtime {
+        RuntimeKind::Bare => Box::new(Bare::new(criu)),
+        RuntimeKind::Runc => Box::new(Runc::new(criu, program, root)),
+        RuntimeKind::Podman => Box::new(Podman::new(criu, "podman".into())),
+    }
+}
+
+impl Cgroup {
+    /// Removes cgroups of our making in which nothing is left.
+    fn remove_empty(prefix: &str) {
+        for cgroup in Self::named(prefix) {
+            match cgroup.processes() {
+                Ok(processes) if processes.is_empty() => {
+                    if let Err(error @ FreezeError::File { .. }) = cgroup.remove() {
+                        tracing::debug!(%error, "A cgroup stays");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

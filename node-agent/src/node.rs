@@ -1,0 +1,82 @@
+//! What the verbs that touch containers share: where the agent keeps its state, and which runtime is meant.
+
+use std::path::PathBuf;
+
+use crate::error::Error;
+use crate::journal::Journal;
+use crate::runtime::{Bare, Criu, Podman, Runc, Runtime, RuntimeKind};
+
+/// The agent's own files.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Node")]
+pub(crate) struct StateArgs {
+    /// Folder of the agent on this node: journal, and images on their way
+    #[arg(
+        long,
+        env = "ROCFERRY_STATE",
+        value_name = "DIR",
+        default_value = "/var/lib/rocferry"
+    )]
+    state: PathBuf,
+}
+
+impl StateArgs {
+    pub(crate) fn journal(&self) -> Result<Journal, Error> {
+        Ok(Journal::open(&self.state)?)
+    }
+}
+
+/// The runtime.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Runtime")]
+pub(crate) struct RuntimeArgs {
+    /// What runs the container
+    #[arg(long, value_enum)]
+    runtime: RuntimeKind,
+    /// CRIU
+    #[arg(long, value_name = "PROGRAM", default_value = "criu")]
+    criu: PathBuf,
+    /// Folder with CRIU's plugins, if it is not CRIU's own
+    #[arg(long, env = "ROCFERRY_PLUGINS", value_name = "DIR")]
+    plugins: Option<PathBuf>,
+    /// The OCI runtime or Podman, if it is not the one in PATH
+    #[arg(long, value_name = "PROGRAM")]
+    runtime_program: Option<PathBuf>,
+    /// Where the OCI runtime keeps its state (its --root); without it the usual places are searched
+    #[arg(long, value_name = "DIR")]
+    runtime_root: Option<PathBuf>,
+}
+
+impl RuntimeArgs {
+    pub(crate) const fn kind(&self) -> RuntimeKind {
+        self.runtime
+    }
+
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        self.runtime_program.clone()
+    }
+
+    pub(crate) fn root(&self) -> Option<PathBuf> {
+        self.runtime_root.clone()
+    }
+
+    pub(crate) fn criu(&self) -> Criu {
+        Criu {
+            program: self.criu.clone(),
+            plugins: self.plugins.clone(),
+        }
+    }
+
+    pub(crate) fn driver(&self) -> Box<dyn Runtime> {
+        let criu = self.criu();
+        let program = self.runtime_program.clone();
+        match self.runtime {
+            RuntimeKind::Bare => Box::new(Bare::new(criu)),
+            RuntimeKind::Runc => Box::new(Runc::new(criu, program, self.runtime_root.clone())),
+            RuntimeKind::Podman => {
+                let program = program.unwrap_or_else(|| "podman".into());
+                Box::new(Podman::new(criu, program))
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Runtimes of containers, behind one trait: how a container is found, dumped and restored.
+//!
+//! Freezing is not here: it is the same for all of them and needs nothing of theirs ([`crate::freeze`]).
+
+mod bare;
+mod container;
+mod criu;
+mod error;
+mod job;
+mod podman;
+mod rootfs;
+mod runc;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+pub use bare::Bare;
+pub use container::{Container, Oci};
+pub use criu::{Criu, CriuVersion};
+pub use error::RuntimeError;
+pub use job::{Cancel, Job};
+pub(crate) use job::{end_of, give_up, kill};
+pub use podman::Podman;
+pub use rootfs::RootFs;
+pub use runc::Runc;
+
+/// Which runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuntimeKind {
+    /// No runtime: a process and all its descendants, by its pid
+    Bare,
+    /// runc or crun, also under containerd and CRI-O: a container by its id
+    Runc,
+    /// Podman: a container by its name or id
+    Podman,
+}
+
+impl fmt::Display for RuntimeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bare => "bare",
+            Self::Runc => "runc",
+            Self::Podman => "podman",
+        })
+    }
+}
+
+/// What connections of the container become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tcp {
+    /// Closed after the restore.
+    #[default]
+    Close,
+    /// Kept: whoever restores must have the same address.
+    Established,
+}
+
+/// How to dump.
+#[derive(Clone, Debug)]
+pub struct DumpOptions {
+    /// Empty folder for the images.
+    pub images: PathBuf,
+    /// Folder for logs.
+    pub work: PathBuf,
+    /// Connections.
+    pub tcp: Tcp,
+}
+
+/// How to restore.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// Folder with the images.
+    pub images: PathBuf,
+    /// Folder for logs and results.
+    pub work: PathBuf,
+    /// Gets the pid of the first process.
+    pub pid_file: PathBuf,
+    /// Connections.
+    pub tcp: Tcp,
+    /// Cgroup in which everything is restored (without a runtime).
+    pub cgroup: Option<crate::freeze::Cgroup>,
+    /// Bundle of the new container (with a runtime).
+    pub bundle: Option<PathBuf>,
+    /// Id of the new container.
+    pub id: String,
+}
+
+/// The verbs that differ between runtimes. The commands leave CRIU's log in the work folder, under the name that
+/// [`Invocation::log`] has.
+pub trait Runtime: fmt::Debug + Send + Sync {
+    /// Which one it is.
+    fn kind(&self) -> RuntimeKind;
+
+    /// Looks a running container up.
+    ///
+    /// # Errors
+    /// There is none of that name, or it does not run.
+    fn find(&self, name: &str) -> Result<Container, RuntimeError>;
+
+    /// The command that dumps a container and leaves it as it was, running or frozen.
+    ///
+    /// # Errors
+    /// It cannot be told how.
+    fn dump(
+        &self,
+        container: &Container,
+        options: &DumpOptions,
+    ) -> Result<Invocation, RuntimeError>;
+
+    /// The command that restores a container, running.
+    ///
+    /// # Errors
+    /// It cannot be told how.
+    fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError>;
+
+    /// Removes what a failed restore has left of a container in the runtime.
+    ///
+    /// # Errors
+    /// The runtime cannot.
+    fn discard(&self, id: &str) -> Result<(), RuntimeError> {
+        let _ = id;
+        Ok(())
+    }
+}
+
+/// A command that runs CRIU.
+#[derive(Debug)]
+pub struct Invocation {
+    /// The command.
+    pub command: Command,
+    /// CRIU's log.
+    pub log: PathBuf,
+    /// How it can be stopped without harm.
+    pub cancel: Cancel,
+}

@@ -1,0 +1,74 @@
+//! `runc restore`, `crun restore`: of a container whose bundle is there.
+
+use std::process::{Command, Stdio};
+
+use super::Runc;
+use crate::runtime::criu::first_line;
+use crate::runtime::{Cancel, Invocation, RestoreOptions, RuntimeError, Tcp};
+
+/// Name that runtimes give to CRIU's log.
+const LOG: &str = "restore.log";
+
+pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocation, RuntimeError> {
+    let bundle = options
+        .bundle
+        .as_ref()
+        .ok_or(RuntimeError::Needed { what: "--bundle" })?;
+    let mut command = program(runc);
+    if let Some(plugins) = &runc.criu.plugins {
+        command.env("CRIU_LIBS_DIR", plugins);
+    }
+    command
+        .args(["restore", "--detach", "--file-locks", "--ext-unix-sk"])
+        .arg("--image-path")
+        .arg(&options.images)
+        .arg("--work-path")
+        .arg(&options.work)
+        .arg("--bundle")
+        .arg(bundle)
+        .arg("--pid-file")
+        .arg(&options.pid_file);
+    if options.tcp == Tcp::Established {
+        command.arg("--tcp-established");
+    }
+    command.arg(&options.id);
+    Ok(Invocation {
+        command,
+        log: options.work.join(LOG),
+        cancel: Cancel::Runtime,
+    })
+}
+
+/// Removes a container that is there in part. One that is not there is fine.
+pub(super) fn discard(runc: &Runc, id: &str) -> Result<(), RuntimeError> {
+    let mut command = program(runc);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .args(["delete", "--force"])
+        .arg(id)
+        .stdin(Stdio::null())
+        .output();
+    let output = output.map_err(|source| RuntimeError::Program {
+        program: name.clone(),
+        source,
+    })?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() || text.contains("does not exist") {
+        return Ok(());
+    }
+    Err(RuntimeError::Says {
+        program: format!("{name} delete --force {id}"),
+        text: first_line("", &output.stderr),
+    })
+}
+
+fn program(runc: &Runc) -> Command {
+    let mut command = match &runc.program {
+        Some(program) => Command::new(program),
+        None => Command::new("runc"),
+    };
+    if let Some(root) = &runc.root {
+        command.arg("--root").arg(root);
+    }
+    command
+}
