@@ -95,7 +95,7 @@ fn interrupted(lab: &mut Lab) -> Result<()> {
             Ok(lab.sim.counter("process_info")? > 0)
         })?;
         kill_process(Pid::from_raw(agent_pid).context("a pid")?, signal)?;
-        of(child.wait_with_output()?).is(2)?.says(&[word])?;
+        of(&child.wait_with_output()?).is(2)?.says(&[word])?;
         lab.sim.set("delay_us_per_mib", "0")?;
         goes_on(&agent, &cgroup, &workload)?;
     }
