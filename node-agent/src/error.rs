@@ -220,6 +220,10 @@ fn store_step(error: &StoreError) -> Option<&'static str> {
         StoreError::Changed { .. } => "Store it again when nobody writes there any more",
         StoreError::Occupied { .. } => "Name a directory that is empty or not there",
         StoreError::LeaseLost { .. } => "Run the same command again",
+        StoreError::Collection { source } if source.is_permanent() => {
+            "If it is damaged: `rocferry-agent image verify` finds what else is; delete a damaged lease once no upload \
+or download runs, and a damaged checkpoint with `rocferry-agent image rm`"
+        }
         _ => return None,
     })
 }

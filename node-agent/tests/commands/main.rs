@@ -8,6 +8,7 @@ mod node;
 mod processes;
 mod run;
 mod show;
+mod store_refusals;
 #[expect(
     dead_code,
     reason = "these are read from another folder than lib/topology's tests expect"
