@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{checkpoint, freeze, image, journal, restore, topology};
+use crate::{checkpoint, freeze, image, install, journal, restore, topology};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -44,6 +44,13 @@ enum Command {
     ///
     /// Containers run again, or stay frozen where that was the end of what was asked for; half restored ones end.
     Recover(journal::RecoverArgs),
+    /// Put plugin, programs and the runtime in place on this host
+    ///
+    /// Podman, CRI-O and containerd, where they are there, get a runtime named rocferry; what they have stays as it is. CRIU is
+    /// tried with the plugin before anything is changed. Nothing is restarted.
+    Install(install::InstallArgs),
+    /// Make this host as it was before `install`
+    Uninstall(install::UninstallArgs),
 }
 
 /// What scripts get.
@@ -93,6 +100,8 @@ impl Cli {
             Command::Thaw(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Recover(args) => block_on(args.run()),
+            Command::Install(args) => args.run(),
+            Command::Uninstall(args) => args.run(),
         }
     }
 }

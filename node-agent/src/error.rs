@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::fault::Fault;
 use crate::freeze::FreezeError;
+use crate::install::InstallError;
 use crate::journal::JournalError;
 use crate::restore::rootfs::RootFsError;
 use crate::runtime::RuntimeError;
@@ -167,6 +168,9 @@ pub enum Error {
     /// The files of a container.
     #[error(transparent)]
     RootFs(#[from] RootFsError),
+    /// The installation on this host.
+    #[error(transparent)]
+    Install(#[from] InstallError),
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),

@@ -15,6 +15,7 @@ mod fault;
 mod format;
 pub mod freeze;
 mod image;
+pub mod install;
 mod interrupt;
 pub mod journal;
 mod node;

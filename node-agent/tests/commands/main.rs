@@ -3,6 +3,7 @@
 mod check;
 mod hostile;
 mod image;
+mod install;
 mod machines;
 mod node;
 mod processes;
