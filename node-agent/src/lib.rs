@@ -14,6 +14,7 @@ mod error;
 mod fault;
 mod format;
 pub mod freeze;
+pub mod hook;
 mod image;
 mod interrupt;
 pub mod journal;
