@@ -14,6 +14,7 @@ mod error;
 mod fault;
 mod format;
 pub mod freeze;
+pub mod hook;
 mod image;
 pub mod install;
 mod interrupt;

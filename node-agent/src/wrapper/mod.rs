@@ -16,7 +16,7 @@
 //! ([`leash`]), by the name it is called with.
 
 mod arguments;
-mod bundle;
+pub(crate) mod bundle;
 mod compare;
 mod create;
 mod criu_log;
@@ -24,7 +24,7 @@ mod decide;
 mod delete;
 mod error;
 mod flags;
-mod gpus;
+pub(crate) mod gpus;
 mod hold;
 mod identity;
 mod leash;
