@@ -34,7 +34,7 @@ impl Programs {
         let mut programs = Self::core(lab)?
             .with(conformance, "conformance")
             .with(scenarios, "scenarios");
-        for name in ["rocferry-agent", "rocferry-hook"] {
+        for name in ["rocferry-agent", "rocferry-hook", "rocferry-runc"] {
             programs = programs.with(lab.agent(name)?, name);
         }
         Ok(programs)

@@ -22,7 +22,7 @@ pub(super) fn render_nodes(bundle: &Bundle) -> BTreeSet<RenderMinor> {
     if binds_all(bundle) {
         found.extend((FIRST_RENDER_MINOR..LAST_RENDER_MINOR).map(RenderMinor));
     }
-    found.retain(|minor| sees(bundle, *minor));
+    found.retain(|minor| sees(bundle.spec(), *minor));
     found
 }
 

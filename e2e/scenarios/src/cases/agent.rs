@@ -5,6 +5,7 @@ mod crashes;
 mod failures;
 mod freeze_speed;
 mod holding;
+mod installed;
 mod tool;
 
 pub(crate) use freeze_speed::freeze_speed;
@@ -12,7 +13,8 @@ pub(crate) use freeze_speed::freeze_speed;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 4] = [
+pub(crate) const GROUPS: [&[Case]; 5] = [
+    installed::CASES,
     carry::CASES,
     failures::CASES,
     holding::CASES,
