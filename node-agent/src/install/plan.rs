@@ -70,9 +70,15 @@ impl Places<'_> {
 
 /// All files but containerd's.
 pub(super) fn plan(host: &Host, places: &Places<'_>) -> Result<Vec<Wanted>, InstallError> {
+    // cargo gives it another name.
+    let built = places.from.join(format!("lib{PLUGIN}"));
+    let plugin = match given(&places.from.join(PLUGIN), 0o644) {
+        Err(InstallError::Missing { .. }) if built.exists() => given(&built, 0o644)?,
+        plugin => plugin?,
+    };
     let mut wanted = vec![Wanted {
         path: places.plugins.join(PLUGIN),
-        content: given(&places.from.join(PLUGIN), 0o644)?,
+        content: plugin,
     }];
     for (name, copy_of) in PROGRAMS {
         wanted.push(Wanted {
