@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::freeze::FreezeError;
 use crate::install::InstallError;
 use crate::journal::JournalError;
+use crate::probes::ProbeError;
 use crate::restore::rootfs::RootFsError;
 use crate::runtime::RuntimeError;
 
@@ -171,6 +172,9 @@ pub enum Error {
     /// The installation on this host.
     #[error(transparent)]
     Install(#[from] InstallError),
+    /// Probes of a frozen pod.
+    #[error(transparent)]
+    Probes(#[from] ProbeError),
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),

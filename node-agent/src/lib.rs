@@ -21,6 +21,7 @@ mod interrupt;
 pub mod journal;
 mod node;
 mod preflight;
+pub mod probes;
 pub mod process;
 pub mod restore;
 pub mod runtime;

@@ -6,6 +6,7 @@ mod failures;
 mod freeze_speed;
 mod holding;
 mod installed;
+mod probing;
 mod tool;
 
 pub(crate) use freeze_speed::freeze_speed;
@@ -13,7 +14,8 @@ pub(crate) use freeze_speed::freeze_speed;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 5] = [
+pub(crate) const GROUPS: [&[Case]; 6] = [
+    probing::CASES,
     installed::CASES,
     carry::CASES,
     failures::CASES,

@@ -215,6 +215,10 @@ impl OwnCgroup {
         Ok(Self(path))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn start(&self, lab: &mut Lab, args: &[&str]) -> Result<Workload> {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
         lab.workload_under(&["sh", "-c", &enter, "sh"], args)
