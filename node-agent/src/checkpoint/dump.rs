@@ -116,10 +116,10 @@ pub(crate) async fn heal(driver: &dyn Runtime, container: &Container, scratch: &
             container = container.name,
             "CRIU was killed; GPU queues run again"
         ),
-        Err(error) => eprintln!(
-            "CRIU was killed, and the GPU queues of {} may be stopped until the next dump: {}",
-            container.name,
-            causes(&error)
+        Err(error) => tracing::error!(
+            container = container.name,
+            error = causes(&error),
+            "CRIU was killed, and GPU queues may be stopped until the next dump"
         ),
     }
 }

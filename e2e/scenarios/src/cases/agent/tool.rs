@@ -176,10 +176,10 @@ pub(super) fn checkpoint<'a>(pid: &'a str, after: &'a str) -> [&'a str; 6] {
 
 fn end(command: &mut Command) -> Result<Ended> {
     let output = command.output().context("cannot start the agent")?;
-    Ok(of(output))
+    Ok(of(&output))
 }
 
-pub(super) fn of(output: std::process::Output) -> Ended {
+pub(super) fn of(output: &std::process::Output) -> Ended {
     let signal = output.status.signal().map(|signal| -signal);
     Ended {
         code: output.status.code().or(signal).unwrap_or(-1),
