@@ -138,14 +138,14 @@ fn criu_killed(lab: &mut Lab) -> Result<()> {
             kill(criu()?)?;
             let ended = of(&child.wait_with_output()?);
             lab.sim.set("delay_us_per_mib", "0")?;
-            if agent_too {
+            let said = if agent_too {
                 ended.is(-9)?;
-                ensure!(agent.recover()? == ["resumed"], "it was not resumed");
+                agent.recover_says("resumed")?
             } else {
-                ended.is(2)?.says(&["Dump failed", "signal: 9"])?;
-            }
+                ended.is(2)?.says(&["Dump failed", "signal: 9"])?.stderr
+            };
             goes_on(&agent, &cgroup, &workload)
-                .with_context(|| format!("{after}, agent too: {agent_too}"))?;
+                .with_context(|| format!("{after}, agent too: {agent_too}: {said}"))?;
         }
     }
     workload.prove()?;
@@ -158,7 +158,9 @@ fn criu_killed(lab: &mut Lab) -> Result<()> {
         Ok(lab.sim.calls("kfd.criu_op.restore")? > 0)
     })?;
     kill(criu()?)?;
-    of(&child.wait_with_output()?).is(2)?.says(&["signal: 9"])?;
+    of(&child.wait_with_output()?)
+        .is(2)?
+        .says(&["Restore failed"])?;
     lab.sim.set("delay_us_per_mib", "0")?;
     nobody_runs()?;
     agent.is_idle()?;
