@@ -87,6 +87,8 @@ fn runc(lab: &mut Lab) -> Result<()> {
     let report = agent.run(&checkpoint("--stop"))?.is(0)?.json()?;
     let id = report["id"].as_str().context("no id")?.to_owned();
     ensure!(!resident.workload.is_alive(), "it is not stopped");
+    let again = ["restore", "--runtime", "runc", "--bundle", "/nowhere", &id];
+    agent.run(&again)?.is(1)?.says(&["exists"])?;
     agent.is_idle()?;
     drop(resident);
     drop(container);
