@@ -17,6 +17,7 @@ mod saved;
 mod store;
 
 pub(crate) use args::{Args, make_private};
+pub(crate) use dump::heal;
 pub(crate) use facts::TCP;
 pub(crate) use outcome::{KILL_LIMIT, end, run_again};
 pub(crate) use saved::{ROOTFS_DIFF, SHARED_MEMORY};

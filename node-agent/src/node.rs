@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::journal::Journal;
+use crate::journal::{Journal, Subject};
 use crate::runtime::{Bare, Criu, Podman, Runc, Runtime, RuntimeKind};
 
 /// The agent's own files.
@@ -26,6 +26,49 @@ impl StateArgs {
     }
 }
 
+/// CRIU.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Runtime")]
+pub(crate) struct CriuArgs {
+    /// CRIU
+    #[arg(long, value_name = "PROGRAM", default_value = "criu")]
+    criu: PathBuf,
+    /// Folder with CRIU's plugins, if it is not CRIU's own
+    #[arg(long, env = "ROCFERRY_PLUGINS", value_name = "DIR")]
+    plugins: Option<PathBuf>,
+}
+
+impl CriuArgs {
+    pub(crate) fn criu(&self) -> Criu {
+        Criu {
+            program: self.criu.clone(),
+            plugins: self.plugins.clone(),
+        }
+    }
+}
+
+/// The driver of a container that the journal knows.
+pub(crate) fn driver_of(subject: &Subject, criu: Criu) -> Box<dyn Runtime> {
+    let (program, root) = (subject.program.clone(), subject.root.clone());
+    driver(subject.runtime, criu, program, root)
+}
+
+fn driver(
+    kind: RuntimeKind,
+    criu: Criu,
+    program: Option<PathBuf>,
+    root: Option<PathBuf>,
+) -> Box<dyn Runtime> {
+    match kind {
+        RuntimeKind::Bare => Box::new(Bare::new(criu)),
+        RuntimeKind::Runc => Box::new(Runc::new(criu, program, root)),
+        RuntimeKind::Podman => {
+            let program = program.unwrap_or_else(|| "podman".into());
+            Box::new(Podman::new(criu, program))
+        }
+    }
+}
+
 /// The runtime.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Runtime")]
@@ -33,12 +76,8 @@ pub(crate) struct RuntimeArgs {
     /// What runs the container
     #[arg(long, value_enum)]
     runtime: RuntimeKind,
-    /// CRIU
-    #[arg(long, value_name = "PROGRAM", default_value = "criu")]
-    criu: PathBuf,
-    /// Folder with CRIU's plugins, if it is not CRIU's own
-    #[arg(long, env = "ROCFERRY_PLUGINS", value_name = "DIR")]
-    plugins: Option<PathBuf>,
+    #[command(flatten)]
+    criu: CriuArgs,
     /// The OCI runtime or Podman, if it is not the one in PATH
     #[arg(long, value_name = "PROGRAM")]
     runtime_program: Option<PathBuf>,
@@ -61,22 +100,10 @@ impl RuntimeArgs {
     }
 
     pub(crate) fn criu(&self) -> Criu {
-        Criu {
-            program: self.criu.clone(),
-            plugins: self.plugins.clone(),
-        }
+        self.criu.criu()
     }
 
     pub(crate) fn driver(&self) -> Box<dyn Runtime> {
-        let criu = self.criu();
-        let program = self.runtime_program.clone();
-        match self.runtime {
-            RuntimeKind::Bare => Box::new(Bare::new(criu)),
-            RuntimeKind::Runc => Box::new(Runc::new(criu, program, self.runtime_root.clone())),
-            RuntimeKind::Podman => {
-                let program = program.unwrap_or_else(|| "podman".into());
-                Box::new(Podman::new(criu, program))
-            }
-        }
+        driver(self.runtime, self.criu(), self.program(), self.root())
     }
 }

@@ -112,11 +112,33 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         options: &DumpOptions,
     ) -> Result<Invocation, RuntimeError>;
 
+    /// The command that puts a container right whose dump was killed: another dump, whose plugin begins by undoing what
+    /// the first one has left. It may fail; what it writes is of no use.
+    ///
+    /// # Errors
+    /// It cannot be told how.
+    fn heal(
+        &self,
+        container: &Container,
+        options: &DumpOptions,
+    ) -> Result<Invocation, RuntimeError> {
+        self.dump(container, options)
+    }
+
     /// The command that restores a container, running.
     ///
     /// # Errors
     /// It cannot be told how.
     fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError>;
+
+    /// Does the runtime know a container of exactly this id?
+    ///
+    /// # Errors
+    /// The runtime cannot be asked.
+    fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
+        let _ = id;
+        Ok(false)
+    }
 
     /// Removes what a failed restore has left of a container in the runtime.
     ///

@@ -73,8 +73,8 @@ pub(super) struct Report {
     findings: Vec<Finding>,
     bytes: u64,
     sent_bytes: u64,
-    /// Of all bytes those that the store had, or was sent while the dump still ran.
-    known_bytes: u64,
+    /// Of these, before the dump was done.
+    sent_during_dump: u64,
     /// How long the container stood still.
     frozen_ms: u64,
     dump_ms: u64,
@@ -216,7 +216,6 @@ impl Args {
         let (id, now) = stored?;
         report.bytes = now.done;
         report.sent_bytes = now.moved;
-        report.known_bytes = now.known;
         Ok(id)
     }
 
@@ -243,6 +242,7 @@ impl Args {
         entry.advance(Phase::Criu)?;
         dump::dump(making, upload, stop).await?;
         report.dump_ms = ms(begun);
+        report.sent_during_dump = upload.progress().snapshot().moved;
         pass(Point::DumpDone)?;
         saved::save(making)?;
         if let (true, Some(cgroup), After::LeaveRunning, false) = (

@@ -1,22 +1,30 @@
 //! The dump, with the upload behind it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rocferry_store::push::{Follower, Upload};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::args::Making;
-use crate::error::Error;
+use super::args::{Making, make_private};
+use crate::error::{Error, causes};
 use crate::fault::{Point, pass};
 use crate::image::GpuCuts;
 use crate::interrupt::Interrupt;
-use crate::runtime::{Job, RuntimeError};
+use crate::preflight;
+use crate::runtime::{Container, DumpOptions, Job, Runtime, RuntimeError, Tcp};
 
 /// How often the upload looks for more.
 const LOOK: Duration = Duration::from_millis(400);
 
 /// How long CRIU gets to give up before it is killed: at most what one write may take on a slow disk.
 const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// How long a dump of little may take.
+const HEAL: Duration = Duration::from_secs(60);
+
+/// What the plugin says when it has let a process's queues run again.
+const RESUMED: &str = " is resumed";
 
 /// Runs CRIU to its end. If anything else ends it, CRIU has given up when this returns, and the container is as it
 /// was.
@@ -31,16 +39,16 @@ pub(super) async fn dump(
         Ok(()) => follow(making, &mut job, upload, stop).await,
         Err(fault) => Some(Err(fault.into())),
     };
-    match ended {
-        None => {}
-        Some(Ok(why)) => {
-            job.cancel(GIVE_UP).await;
-            return Err(RuntimeError::Stopped { what: "Dump", why }.into());
+    if let Some(ended) = ended {
+        job.cancel(GIVE_UP).await;
+        if job.was_killed() {
+            let scratch = making.work.join("heal");
+            heal(making.driver, making.container, &scratch).await;
         }
-        Some(Err(error)) => {
-            job.cancel(GIVE_UP).await;
-            return Err(error);
-        }
+        return Err(match ended {
+            Ok(why) => RuntimeError::Stopped { what: "Dump", why }.into(),
+            Err(error) => error,
+        });
     }
     let inventory = making.images().join("inventory.img");
     match inventory.is_file() {
@@ -75,5 +83,49 @@ async fn follow(
                 }
             }
         }
+    }
+}
+
+/// Puts a container right whose CRIU was killed: its GPU queues are stopped then. Nobody else can resume them than a
+/// CRIU with the plugin.
+pub(crate) async fn heal(driver: &dyn Runtime, container: &Container, scratch: &Path) {
+    if !preflight::uses_gpu(&container.processes()) {
+        return;
+    }
+    let options = DumpOptions {
+        images: scratch.join("images"),
+        work: scratch.to_owned(),
+        tcp: Tcp::Established,
+    };
+    let healed = async {
+        make_private(&options.images)?;
+        let mut job = Job::start("Heal", driver.heal(container, &options)?, &options.images)?;
+        match tokio::time::timeout(HEAL, job.wait()).await {
+            // It fails on purpose where there is much to write; that it resumed the queues is what counts.
+            Ok(_) if job.log_has(RESUMED) => Ok(()),
+            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(())) => Err(Error::Incomplete {
+                reason: "the plugin has not said that it resumed the queues".to_owned(),
+            }),
+            Err(_) => {
+                job.cancel(GIVE_UP).await;
+                Err(Error::Stopped {
+                    what: "It",
+                    why: format!("not done after {} s", HEAL.as_secs()),
+                })
+            }
+        }
+    };
+    let healed: Result<(), Error> = healed.await;
+    match healed {
+        Ok(()) => tracing::info!(
+            container = container.name,
+            "CRIU was killed; GPU queues run again"
+        ),
+        Err(error) => tracing::error!(
+            container = container.name,
+            error = causes(&error),
+            "CRIU was killed, and GPU queues may be stopped until the next dump"
+        ),
     }
 }

@@ -19,9 +19,7 @@ pub(super) fn undo(entry: Entry) {
     let closed = undone.and_then(|()| entry.finish().map_err(|error| causes(&error)));
     if let Err(error) = closed {
         // The first error is the answer; this one must not be lost either.
-        eprintln!(
-            "The container could not be put back: {error}\n`rocferry-agent recover` tries again"
-        );
+        tracing::error!(%error, "The container could not be put back; `rocferry-agent recover` tries again");
     }
 }
 
@@ -36,7 +34,11 @@ pub(crate) fn run_again(record: &Record) -> Result<(), FreezeError> {
 /// It is killed, all of it, and gone when this returns.
 pub(crate) fn end(record: &Record) -> Result<(), FreezeError> {
     match &record.subject.cgroup {
-        Some(cgroup) if cgroup.exists() => cgroup.kill(KILL_LIMIT),
+        Some(cgroup) if cgroup.exists() => {
+            cgroup.kill(KILL_LIMIT)?;
+            // Nobody is in it: whoever uses it again is not to be met by our freeze.
+            cgroup.thaw(FREEZE_LIMIT)
+        }
         _ => Ok(()),
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::decide::{Action, decide};
-use super::{Entry, Journal, Phase, Record, Subject, Work};
-use crate::checkpoint::{end, run_again};
+use super::{Entry, Journal, Phase, Record, Work};
+use crate::checkpoint::{end, heal, run_again};
 use crate::cli::{Answer, Exit};
 use crate::error::{Error, causes};
 use crate::format::to_json;
 use crate::freeze::{Cgroup, FreezeError};
-use crate::node::StateArgs;
+use crate::node::{CriuArgs, StateArgs, driver_of};
 use crate::process;
-use crate::runtime::{Bare, Criu, Podman, Runc, Runtime, RuntimeKind, end_of, give_up, kill};
+use crate::runtime::{Criu, end_of, give_up, kill};
 
 /// How long a CRIU that was left alone may take to give up.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     state: StateArgs,
+    #[command(flatten)]
+    criu: CriuArgs,
 }
 
 /// What was done about a record.
@@ -55,7 +57,7 @@ pub(crate) struct Recovered {
 
 impl Args {
     pub(crate) async fn run(&self) -> Result<Answer, Error> {
-        let list = recover(&self.state.journal()?).await?;
+        let list = recover(&self.state.journal()?, &self.criu.criu()).await?;
         let failed = list.iter().any(|one| one.error.is_some());
         let text = match self.json {
             true => to_json(&list)?,
@@ -79,7 +81,7 @@ impl Args {
 }
 
 /// Puts everything right that nobody works on. One that fails keeps no other from it.
-pub(crate) async fn recover(journal: &Journal) -> Result<Vec<Recovered>, Error> {
+pub(crate) async fn recover(journal: &Journal, criu: &Criu) -> Result<Vec<Recovered>, Error> {
     let boot_id = Path::new("/proc/sys/kernel/random/boot_id");
     let boot = process::boot_id().map_err(|source| Error::Read {
         path: boot_id.to_owned(),
@@ -94,7 +96,10 @@ pub(crate) async fn recover(journal: &Journal) -> Result<Vec<Recovered>, Error> 
             continue;
         };
         let action = decide(entry.record(), &boot);
-        let error = act(action, entry).await.err().map(|error| causes(&error));
+        let error = act(action, entry, criu)
+            .await
+            .err()
+            .map(|error| causes(&error));
         done.push(Recovered {
             record: record.id,
             container: record.subject.name,
@@ -112,16 +117,17 @@ pub(crate) async fn recover(journal: &Journal) -> Result<Vec<Recovered>, Error> 
     Ok(done)
 }
 
-async fn act(action: Action, mut entry: Entry) -> Result<(), Error> {
+async fn act(action: Action, mut entry: Entry, criu: &Criu) -> Result<(), Error> {
     match action {
         Action::Forget => {}
         Action::Resume => {
             end_workers(entry.record()).await;
+            heal_if_killed(entry.record(), criu).await;
             run_again(entry.record())?;
         }
         Action::Hold => return hold(entry),
         Action::Stop => end(entry.record())?,
-        Action::KillHalf => kill_half(entry.record()).await?,
+        Action::KillHalf => kill_half(entry.record(), criu).await?,
     }
     entry.remove_spool()?;
     Ok(entry.finish()?)
@@ -159,12 +165,33 @@ async fn end_workers(record: &Record) {
     }
     tracing::error!(
         container = record.subject.name,
-        "A dump that was left alone does not end and is killed; GPU queues may stay stopped until the next dump"
+        "A dump that was left alone does not end and is killed"
     );
     for pid in &workers {
         kill(*pid);
     }
     end_of(workers, KILL).await;
+}
+
+/// A CRIU that was killed with its agent has left GPU queues stopped. Whether it was is not known: it does no harm to
+/// one that was not.
+async fn heal_if_killed(record: &Record, criu: &Criu) {
+    let (Phase::Criu, Work::Checkpoint, Some(spool), Some(init)) = (
+        record.phase,
+        record.work,
+        &record.spool,
+        record.subject.init,
+    ) else {
+        return;
+    };
+    if !init.is_alive() {
+        return;
+    }
+    let driver = driver_of(&record.subject, criu.clone());
+    match driver.find(&record.subject.name) {
+        Ok(container) => heal(&*driver, &container, &spool.join("heal")).await,
+        Err(error) => tracing::warn!(%error, "Whether GPU queues are stopped cannot be looked at"),
+    }
 }
 
 /// Was it started so that a limit on files makes it fail, and not die?
@@ -176,7 +203,7 @@ fn ignores_limit(pid: u32) -> bool {
 }
 
 /// What was restored so far ends, and CRIU with it.
-async fn kill_half(record: &Record) -> Result<(), Error> {
+async fn kill_half(record: &Record, criu: &Criu) -> Result<(), Error> {
     if let Some(spool) = &record.spool {
         // One that has not entered the cgroup yet.
         let workers = process::users_of(spool);
@@ -193,22 +220,9 @@ async fn kill_half(record: &Record) -> Result<(), Error> {
         _ => {}
     }
     if record.work == Work::Restore {
-        driver(&record.subject).discard(&record.subject.id)?;
+        driver_of(&record.subject, criu.clone()).discard(&record.subject.id)?;
     }
     Ok(())
-}
-
-fn driver(subject: &Subject) -> Box<dyn Runtime> {
-    let criu = Criu {
-        program: "criu".into(),
-        plugins: None,
-    };
-    let (program, root) = (subject.program.clone(), subject.root.clone());
-    match subject.runtime {
-        RuntimeKind::Bare => Box::new(Bare::new(criu)),
-        RuntimeKind::Runc => Box::new(Runc::new(criu, program, root)),
-        RuntimeKind::Podman => Box::new(Podman::new(criu, "podman".into())),
-    }
 }
 
 impl Cgroup {

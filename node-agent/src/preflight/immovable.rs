@@ -29,7 +29,7 @@ const DEVICE_FOLDERS: [&str; 3] = ["/dev/pts/", "/dev/shm/", "/dev/dri/renderD"]
 const CRIU_CONFIG: &str = "org.criu.config";
 
 /// Does one of them have a GPU open?
-pub(super) fn uses_gpu(processes: &[u32]) -> bool {
+pub(crate) fn uses_gpu(processes: &[u32]) -> bool {
     processes.iter().any(|pid| {
         let mut open = opened(*pid).into_iter();
         open.any(|name| name == "/dev/kfd" || name.starts_with("/dev/dri/renderD"))

@@ -57,7 +57,15 @@ impl Runtime for Bare {
         container: &Container,
         options: &DumpOptions,
     ) -> Result<Invocation, RuntimeError> {
-        dump::command(self, container, options)
+        dump::command(self, container, options, "")
+    }
+
+    fn heal(
+        &self,
+        container: &Container,
+        options: &DumpOptions,
+    ) -> Result<Invocation, RuntimeError> {
+        dump::command(self, container, options, dump::LITTLE)
     }
 
     fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError> {

@@ -23,6 +23,8 @@ pub struct Container {
     pub init: ProcessId,
     /// The cgroup that holds it and nothing else, if there is one.
     pub cgroup: Option<Cgroup>,
+    /// The program that the driver was told to use, if it was.
+    pub program: Option<PathBuf>,
     /// The OCI runtime that runs it.
     pub oci: Option<Oci>,
     /// Image, as it was asked for.
@@ -67,7 +69,7 @@ impl Container {
             id: self.id.clone(),
             init: Some(self.init),
             cgroup: self.cgroup.clone(),
-            program: self.oci.as_ref().map(|oci| oci.program.clone()),
+            program: self.program.clone(),
             root: self.oci.as_ref().and_then(|oci| oci.root.clone()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -41,6 +41,8 @@ pub struct Job {
     cancel: Cancel,
     /// Folder of the images: who still works on it has not ended.
     images: PathBuf,
+    /// CRIU did not end by itself.
+    killed: bool,
 }
 
 impl Job {
@@ -78,6 +80,7 @@ impl Job {
             said,
             cancel,
             images: images.to_owned(),
+            killed: false,
         })
     }
 
@@ -91,10 +94,27 @@ impl Job {
             program: self.what.to_owned(),
             source,
         })?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(self.failed(status)),
+        if status.success() {
+            return Ok(());
         }
+        self.killed |= match self.cancel {
+            Cancel::Limit => status.signal().is_some(),
+            // The runtime ends in good order also when its CRIU did not, whose last words are then missing.
+            Cancel::Runtime => !end_of_file(&self.log).contains("FAILED"),
+        };
+        Err(self.failed(status))
+    }
+
+    /// Has CRIU been killed? It has undone nothing then.
+    #[must_use]
+    pub const fn was_killed(&self) -> bool {
+        self.killed
+    }
+
+    /// Are these words in the end of CRIU's log?
+    #[must_use]
+    pub fn log_has(&self, words: &str) -> bool {
+        end_of_file(&self.log).contains(words)
     }
 
     /// Makes it give up, and returns when nobody works on the images any more. One that does not give up within
@@ -119,8 +139,9 @@ impl Job {
         tracing::error!(
             what = self.what,
             seconds = limit.as_secs(),
-            "CRIU does not give up and is killed; GPU queues may stay stopped until the next dump"
+            "CRIU does not give up and is killed"
         );
+        self.killed = true;
         for pid in &workers {
             kill(*pid);
         }

@@ -30,6 +30,7 @@ pub(super) fn find(name: &str) -> Result<Container, RuntimeError> {
         id: name.to_owned(),
         init,
         cgroup,
+        program: None,
         oci: None,
         image: None,
         image_digest: None,

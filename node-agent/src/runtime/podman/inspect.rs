@@ -59,6 +59,7 @@ pub(super) fn find(program: &Path, name: &str) -> Result<Container, RuntimeError
     Ok(Container {
         image: inspected.image_name,
         image_digest: inspected.image_digest,
+        program: Some(program.to_owned()),
         ..container
     })
 }

@@ -89,6 +89,7 @@ impl State {
             cgroup: Some(cgroup(self.pid)?),
             image: None,
             image_digest: None,
+            program: Some(program.clone()),
             oci: Some(Oci {
                 program,
                 root,

@@ -83,8 +83,10 @@ fn follows(lab: &mut Lab) -> Result<()> {
         .is(0)?
         .json()?;
     lab.sim.set("delay_us_per_mib", "0")?;
-    // The store was empty: what it knew in the end was sent before.
-    ensure!(report["known_bytes"].as_u64() > Some(8 << 20), "{report}");
+    ensure!(
+        report["sent_during_dump"].as_u64() > Some(8 << 20),
+        "{report}"
+    );
     workload.advances()?;
     let id = report["id"].as_str().context("no id")?;
     // Cut at the starts of buffer objects, which the store labels.

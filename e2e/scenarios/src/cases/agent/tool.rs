@@ -97,6 +97,7 @@ impl Agent {
             .env("ROCFERRY_STATE", &self.state)
             .env("ROCFERRY_STORE", format!("file://{}", self.store.display()))
             .env("ROCFERRY_PLUGINS", &self.plugins)
+            .env("ROCFERRY_LOG", "debug")
             .stdin(Stdio::null());
         command
     }
@@ -148,6 +149,14 @@ impl Agent {
         Ok(ended.json()?.as_array().context("no list")?.clone())
     }
 
+    /// The same for a single record; what it said about it.
+    pub(super) fn recover_says(&self, word: &str) -> Result<String> {
+        let ended = self.run(&["recover", "--json"])?.is(0)?;
+        let list = ended.json()?;
+        ensure!(list[0]["done"] == word, "it is not {word}: {list}");
+        Ok(ended.stderr)
+    }
+
     /// What a start of the agent does first; what it has done with each record.
     pub(super) fn recover(&self) -> Result<Vec<String>> {
         let ended = self.run(&["recover", "--json"])?.is(0)?;
@@ -176,10 +185,10 @@ pub(super) fn checkpoint<'a>(pid: &'a str, after: &'a str) -> [&'a str; 6] {
 
 fn end(command: &mut Command) -> Result<Ended> {
     let output = command.output().context("cannot start the agent")?;
-    Ok(of(output))
+    Ok(of(&output))
 }
 
-pub(super) fn of(output: std::process::Output) -> Ended {
+pub(super) fn of(output: &std::process::Output) -> Ended {
     let signal = output.status.signal().map(|signal| -signal);
     Ended {
         code: output.status.code().or(signal).unwrap_or(-1),
