@@ -1,14 +1,19 @@
 //! `rocferry-agent`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use rocferry_agent::{Cli, Error, Exit, causes};
+use tracing_subscriber::filter::LevelFilter;
+
+/// How much of the log goes to standard error: `error`, `warn` (default), `info`, `debug`, `trace`, `off`.
+const LOG: &str = "ROCFERRY_LOG";
 
 fn main() -> ExitCode {
+    log();
     match run(&Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(error) => {
@@ -39,6 +44,19 @@ fn run(cli: &Cli) -> Result<Exit> {
         say(&format!("Note: {note}"));
     }
     Ok(answer.exit)
+}
+
+fn log() {
+    let wanted = std::env::var(LOG).ok();
+    let level = wanted.and_then(|level| level.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(LevelFilter::WARN))
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        // If nobody listens, the work is done all the same.
+        .log_internal_errors(false)
+        .init();
 }
 
 /// A line for people. If nobody listens, the work is done all the same.

@@ -132,6 +132,15 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// It cannot be told how.
     fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError>;
 
+    /// Does the runtime know a container of exactly this id?
+    ///
+    /// # Errors
+    /// The runtime cannot be asked.
+    fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
+        let _ = id;
+        Ok(false)
+    }
+
     /// Removes what a failed restore has left of a container in the runtime.
     ///
     /// # Errors

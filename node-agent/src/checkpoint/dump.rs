@@ -23,6 +23,9 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 /// How long a dump of little may take.
 const HEAL: Duration = Duration::from_secs(60);
 
+/// What the plugin says when it has let a process's queues run again.
+const RESUMED: &str = " is resumed";
+
 /// Runs CRIU to its end. If anything else ends it, CRIU has given up when this returns, and the container is as it
 /// was.
 pub(super) async fn dump(
@@ -98,10 +101,13 @@ pub(crate) async fn heal(driver: &dyn Runtime, container: &Container, scratch: &
         make_private(&options.images)?;
         let mut job = Job::start("Heal", driver.heal(container, &options)?, &options.images)?;
         match tokio::time::timeout(HEAL, job.wait()).await {
-            // It fails on purpose where there is much to write.
-            Ok(_) if !job.was_killed() => Ok(()),
+            // It fails on purpose where there is much to write; that it resumed the queues is what counts.
+            Ok(_) if job.log_has(RESUMED) => Ok(()),
             Ok(Err(error)) => Err(error.into()),
-            _ => {
+            Ok(Ok(())) => Err(Error::Incomplete {
+                reason: "the plugin has not said that it resumed the queues".to_owned(),
+            }),
+            Err(_) => {
                 job.cancel(GIVE_UP).await;
                 Err(Error::Stopped {
                     what: "It",
@@ -116,10 +122,10 @@ pub(crate) async fn heal(driver: &dyn Runtime, container: &Container, scratch: &
             container = container.name,
             "CRIU was killed; GPU queues run again"
         ),
-        Err(error) => eprintln!(
-            "CRIU was killed, and the GPU queues of {} may be stopped until the next dump: {}",
-            container.name,
-            causes(&error)
+        Err(error) => tracing::error!(
+            container = container.name,
+            error = causes(&error),
+            "CRIU was killed, and GPU queues may be stopped until the next dump"
         ),
     }
 }

@@ -19,9 +19,7 @@ pub(super) fn undo(entry: Entry) {
     let closed = undone.and_then(|()| entry.finish().map_err(|error| causes(&error)));
     if let Err(error) = closed {
         // The first error is the answer; this one must not be lost either.
-        eprintln!(
-            "The container could not be put back: {error}\n`rocferry-agent recover` tries again"
-        );
+        tracing::error!(%error, "The container could not be put back; `rocferry-agent recover` tries again");
     }
 }
 

@@ -79,44 +79,68 @@ pub(crate) struct ThawArgs {
 impl ThawArgs {
     pub(crate) fn run(&self) -> Result<Answer, Error> {
         let journal = self.state.journal()?;
-        let mut held = journal.list()?.into_iter().filter(|(record, free)| {
+        let is_held = |record: &Record, free: bool| {
+            free && matches!(record.phase, Phase::Held | Phase::Thawing)
+        };
+        let list = journal.list()?;
+        let named = list.iter().filter(|(record, free)| {
             let subject = &record.subject;
-            let named = [&record.id, &subject.name, &subject.id].contains(&&self.name);
-            named && *free && matches!(record.phase, Phase::Held | Phase::Thawing)
+            let names = [&record.id, &subject.name, &subject.id];
+            is_held(record, *free) && names.contains(&&self.name)
         });
-        let Some((record, _)) = held.next() else {
+        let named: Vec<&Record> = named.map(|(record, _)| record).collect();
+        let Some(first) = named.first() else {
             return Ok(no(format!("{} is not held here", self.name)));
         };
-        if held.next().is_some() {
+        if let Some(other) = named
+            .iter()
+            .find(|record| !record.subject.is_same_as(&first.subject))
+        {
             return Ok(no(format!(
-                "{} is held more than once: name a record that `rocferry-agent status` shows",
-                self.name
+                "{} may be that of record {} or of {}: name the record",
+                self.name, first.id, other.id
             )));
         }
-        if record.work == Work::Checkpoint && !self.overrides {
-            return Ok(no(format!(
-                "{} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
-                self.name,
-                record.checkpoint.as_deref().unwrap_or("(unknown)")
-            )));
+        // All that hold it: it may have been checkpointed more than once.
+        let held = list
+            .iter()
+            .filter(|(record, free)| {
+                is_held(record, *free) && record.subject.is_same_as(&first.subject)
+            })
+            .map(|(record, _)| record);
+        let mut entries = Vec::new();
+        for record in held {
+            if record.work == Work::Checkpoint && !self.overrides {
+                return Ok(no(format!(
+                    "{} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
+                    self.name,
+                    record.checkpoint.as_deref().unwrap_or("(unknown)")
+                )));
+            }
+            match journal.take(&record.id)? {
+                Some(entry) => entries.push(entry),
+                None => return Ok(no(format!("{} is being worked on", self.name))),
+            }
         }
-        let Some(entry) = journal.take(&record.id)? else {
-            return Ok(no(format!("{} is being worked on", self.name)));
-        };
-        thaw(entry)?;
+        thaw(entries)?;
         Ok(yes(format!("{} runs\n", self.name)))
     }
 }
 
-fn thaw(mut entry: Entry) -> Result<(), Error> {
-    entry.advance(Phase::Thawing)?;
-    pass(Point::ThawBegun)?;
-    if let Some(cgroup) = &entry.record().subject.cgroup
-        && cgroup.exists()
-    {
-        cgroup.thaw(LIMIT)?;
+fn thaw(mut entries: Vec<Entry>) -> Result<(), Error> {
+    for entry in &mut entries {
+        entry.advance(Phase::Thawing)?;
     }
-    Ok(entry.finish()?)
+    pass(Point::ThawBegun)?;
+    for entry in entries {
+        if let Some(cgroup) = &entry.record().subject.cgroup
+            && cgroup.exists()
+        {
+            cgroup.thaw(LIMIT)?;
+        }
+        entry.finish()?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, clap::Args)]

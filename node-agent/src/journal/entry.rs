@@ -60,7 +60,7 @@ impl Journal {
     ) -> Result<Entry, JournalError> {
         let turn = self.turn()?;
         for (other, free) in self.list()? {
-            if !free && other.subject.runtime == subject.runtime && other.subject.id == subject.id {
+            if !free && other.subject.is_same_as(&subject) {
                 return Err(JournalError::Busy {
                     name: subject.name,
                     work: format!("{} since record {}", other.work, other.id),

@@ -61,6 +61,15 @@ pub struct Subject {
     pub root: Option<PathBuf>,
 }
 
+impl Subject {
+    /// Is it the same container, perhaps by another name?
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let known = self.init.is_some() && self.init == other.init;
+        known || (self.runtime == other.runtime && self.id == other.id)
+    }
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -108,12 +108,17 @@ impl Args {
         };
         report.findings.extend(self.misfit(&manifest));
         report.findings.extend(self.unsupported());
+        let container = self.container(&manifest);
+        // What fails is removed afterwards: that must not be another one.
+        if self.runtime.driver().knows(&container)? {
+            let text = format!("There is a container {container} already; --name gives another id");
+            report.findings.push(Finding::refusal("exists", text));
+        }
         let refused = report.findings.iter().any(|finding| finding.refuses);
         if refused || self.check {
             return self.answer(&report, if refused { Exit::No } else { Exit::Yes });
         }
         let mut stop = Interrupt::new(self.timeout)?;
-        let container = self.container(&manifest);
         let subject = Subject {
             runtime: self.runtime.kind(),
             name: container.clone(),
@@ -172,7 +177,7 @@ impl Args {
             )),
             (RuntimeKind::Podman, _) => Some(Finding::refusal(
                 "runtime",
-                "Podman makes its containers itself: `rocferry-agent image export --for podman` writes what it restores",
+                "Podman makes its containers itself; restoring into them is not there yet",
             )),
             _ => None,
         }

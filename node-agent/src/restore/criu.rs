@@ -108,9 +108,9 @@ pub(super) fn clear(entry: Entry, driver: &dyn Runtime) {
     };
     let done = cleared().and_then(|()| Ok(entry.finish()?));
     if let Err(error) = done {
-        eprintln!(
-            "What was restored so far could not be removed: {}\n`rocferry-agent recover` tries again",
-            causes(&error)
+        tracing::error!(
+            error = causes(&error),
+            "What was restored so far could not be removed; `rocferry-agent recover` tries again"
         );
     }
 }

@@ -111,6 +111,12 @@ impl Job {
         self.killed
     }
 
+    /// Are these words in the end of CRIU's log?
+    #[must_use]
+    pub fn log_has(&self, words: &str) -> bool {
+        end_of_file(&self.log).contains(words)
+    }
+
     /// Makes it give up, and returns when nobody works on the images any more. One that does not give up within
     /// `limit` is killed.
     pub async fn cancel(&mut self, limit: Duration) {

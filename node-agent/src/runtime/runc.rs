@@ -57,6 +57,10 @@ impl Runtime for Runc {
         restore::command(self, options)
     }
 
+    fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
+        restore::knows(self, id)
+    }
+
     fn discard(&self, id: &str) -> Result<(), RuntimeError> {
         restore::discard(self, id)
     }

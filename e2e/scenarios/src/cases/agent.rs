@@ -1,6 +1,7 @@
 //! The node agent: checkpoints through a store, restores from it, and what is left when either is broken off.
 
 mod carry;
+mod containers;
 mod crashes;
 mod failures;
 mod freeze_speed;
@@ -14,11 +15,12 @@ pub(crate) use freeze_speed::freeze_speed;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 6] = [
+pub(crate) const GROUPS: [&[Case]; 7] = [
     probing::CASES,
     installed::CASES,
     carry::CASES,
     failures::CASES,
     holding::CASES,
     crashes::CASES,
+    containers::CASES,
 ];

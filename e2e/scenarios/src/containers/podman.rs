@@ -1,6 +1,7 @@
 //! Podman, with storage and state that go with it: the next one is on another machine for all that it can tell.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -111,8 +112,26 @@ impl Podman {
         self.run(&["rm", name])?.ok().map(drop)
     }
 
+    /// A program that is this Podman, for those who want a single word.
+    pub(crate) fn wrapper(&self) -> Result<String> {
+        let words = self.words()?;
+        let file = self.state.join("podman");
+        fs::write(
+            &file,
+            format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" ")),
+        )?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        Ok(text(&file)?.to_owned())
+    }
+
     /// Any command.
     pub(crate) fn run(&self, words: &[&str]) -> Result<Ran> {
+        let own = self.words()?;
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        run(&[own.as_slice(), words].concat())
+    }
+
+    fn words(&self) -> Result<Vec<String>> {
         let tmp = self.state.join("tmp");
         let own = [
             "podman",
@@ -127,7 +146,7 @@ impl Podman {
             "--runtime",
             self.runtime.name(),
         ];
-        run(&[own.as_slice(), words].concat())
+        Ok(own.map(str::to_owned).to_vec())
     }
 }
 

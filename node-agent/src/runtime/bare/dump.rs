@@ -6,8 +6,9 @@ use crate::runtime::{Cancel, Container, DumpOptions, Invocation, RuntimeError};
 /// Name of CRIU's log.
 const LOG: &str = "dump.log";
 
-/// Makes a dump fail when a file grows beyond 64 KiB (128 blocks of 512 bytes).
-pub(super) const LITTLE: &str = "ulimit -f 128; ";
+/// Makes a dump fail when a file grows beyond 64 MiB, in blocks of 512 bytes: more than CRIU needs for the memory
+/// through which it works in a task, and little beside what a GPU holds.
+pub(super) const LITTLE: &str = "ulimit -f 131072; ";
 
 /// It is left as it was: CRIU freezes the cgroup again if it was frozen.
 pub(super) fn command(

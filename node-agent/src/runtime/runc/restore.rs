@@ -39,6 +39,20 @@ pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocatio
     })
 }
 
+/// Is there one of this id? What else a runtime may have to say about it ends the restore soon enough.
+pub(super) fn knows(runc: &Runc, id: &str) -> Result<bool, RuntimeError> {
+    let mut command = program(runc);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.arg("state").arg(id).stdin(Stdio::null()).output();
+    match output {
+        Ok(output) => Ok(output.status.success()),
+        Err(source) => Err(RuntimeError::Program {
+            program: name,
+            source,
+        }),
+    }
+}
+
 /// Removes a container that is there in part. One that is not there is fine.
 pub(super) fn discard(runc: &Runc, id: &str) -> Result<(), RuntimeError> {
     let mut command = program(runc);

@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("agent/an_interrupted_dump", 120, interrupted),
     case("agent/a_store_that_is_not_there", 60, no_store),
     case("agent/refused_before_anything_is_frozen", 60, refused),
+    case("agent/criu_is_killed", 240, criu_killed),
     case("agent/a_failed_restore_leaves_nothing", 180, failed_restore),
     case("agent/a_machine_that_does_not_fit", 120, misfit),
 ];
@@ -99,6 +100,71 @@ fn interrupted(lab: &mut Lab) -> Result<()> {
         lab.sim.set("delay_us_per_mib", "0")?;
         goes_on(&agent, &cgroup, &workload)?;
     }
+    workload.prove()?;
+    workload.finish()
+}
+
+/// The CRIU that works on GPUs now.
+fn criu() -> Result<i32> {
+    let found = proc::all()?;
+    let found = found
+        .iter()
+        .find(|(_, command)| command.starts_with("criu "));
+    Ok(found.context("no CRIU runs")?.0)
+}
+
+/// In the middle of the contents: of a dump, of the agent too, of a restore.
+fn criu_killed(lab: &mut Lab) -> Result<()> {
+    lab.sim.load("preset=gfx90a-2")?;
+    let agent = Agent::new(lab)?;
+    let cgroup = OwnCgroup::new()?;
+    let mut workload = cgroup.start(lab, &["--bo", "vram:64M", "--queues", "sdma=1"])?;
+    let pid = workload.pid.to_string();
+    let kill = |pid: i32| -> Result<()> {
+        kill_process(Pid::from_raw(pid).context("a pid")?, Signal::KILL)?;
+        Ok(())
+    };
+    for after in AFTER {
+        for agent_too in [false, true] {
+            lab.sim.set("delay_us_per_mib", SLOW)?;
+            lab.sim.reset_counters()?;
+            let child = agent.start(&checkpoint(&pid, after))?;
+            until("the dump begins", || {
+                Ok(lab.sim.counter("process_info")? > 0)
+            })?;
+            if agent_too {
+                kill(i32::try_from(child.id())?)?;
+            }
+            kill(criu()?)?;
+            let ended = of(&child.wait_with_output()?);
+            lab.sim.set("delay_us_per_mib", "0")?;
+            let said = if agent_too {
+                ended.is(-9)?;
+                agent.recover_says("resumed")?
+            } else {
+                ended.is(2)?.says(&["Dump failed", "signal: 9"])?.stderr
+            };
+            goes_on(&agent, &cgroup, &workload)
+                .with_context(|| format!("{after}, agent too: {agent_too}: {said}"))?;
+        }
+    }
+    workload.prove()?;
+    let report = agent.checkpoint(&workload, "--stop")?.is(0)?.json()?;
+    let id = report["id"].as_str().context("no id")?.to_owned();
+    proc::wait_reaped(workload.pid)?;
+    lab.sim.set("delay_us_per_mib", SLOW)?;
+    let child = agent.start(&["restore", "--runtime", "bare", &id])?;
+    until("the restore begins", || {
+        Ok(lab.sim.calls("kfd.criu_op.restore")? > 0)
+    })?;
+    kill(criu()?)?;
+    of(&child.wait_with_output()?)
+        .is(2)?
+        .says(&["Restore failed"])?;
+    lab.sim.set("delay_us_per_mib", "0")?;
+    nobody_runs()?;
+    agent.is_idle()?;
+    agent.restore(&id, &mut workload)?;
     workload.prove()?;
     workload.finish()
 }

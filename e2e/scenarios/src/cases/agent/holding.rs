@@ -50,6 +50,9 @@ fn kept_frozen(lab: &mut Lab) -> Result<()> {
     agent.checkpoint(&workload, "--leave-running")?.is(2)?;
     lab.sim.clear_faults()?;
     stands_still(&cgroup, &workload)?;
+    // Held twice; one thaw ends both.
+    agent.checkpoint(&workload, "--keep-frozen")?.is(0)?;
+    ensure!(agent.journal()?.len() == 2, "{:?}", agent.journal()?);
     agent.run(&["thaw", "--override", &pid])?.is(0)?;
     workload.advances()?;
     workload.prove()?;

@@ -114,6 +114,7 @@ impl Agent {
             .env("ROCFERRY_STORE", &self.store)
             .envs(self.environment.iter().cloned())
             .env("ROCFERRY_PLUGINS", &self.plugins)
+            .env("ROCFERRY_LOG", "debug")
             .stdin(Stdio::null());
         command
     }
@@ -163,6 +164,14 @@ impl Agent {
     pub(super) fn journal(&self) -> Result<Vec<Value>> {
         let ended = self.run(&["status", "--json"])?.is(0)?;
         Ok(ended.json()?.as_array().context("no list")?.clone())
+    }
+
+    /// The same for a single record; what it said about it.
+    pub(super) fn recover_says(&self, word: &str) -> Result<String> {
+        let ended = self.run(&["recover", "--json"])?.is(0)?;
+        let list = ended.json()?;
+        ensure!(list[0]["done"] == word, "it is not {word}: {list}");
+        Ok(ended.stderr)
     }
 
     /// What a start of the agent does first; what it has done with each record.

@@ -9,7 +9,7 @@ use crate::case::{Case, Lab, On};
 use crate::containers::WORKLOAD;
 
 /// The workload as process 1, with objects of every kind that take little time to prove.
-const COMMAND: &[&str] = &[
+pub(crate) const COMMAND: &[&str] = &[
     WORKLOAD,
     "--state",
     "/work/state",
