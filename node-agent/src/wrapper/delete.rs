@@ -5,15 +5,24 @@ use std::process::ExitCode;
 use super::Context;
 use super::error::WrapperError;
 use super::report::Level;
+use super::runtime_state::runtime_state;
+use super::sweep::sweep;
 use crate::error::causes;
 
 /// What is remembered of a container goes with it, and not before.
 pub(super) fn run(context: &Context) -> Result<ExitCode, WrapperError> {
-    let Some(place) = context.id().map(|id| context.place(&id)) else {
+    let Some(id) = context.id() else {
         return context.plain();
     };
+    let place = context.place(&id);
     if !place.folder().exists() {
         return context.plain();
+    }
+    // The runtime stumbles over what a killed restore has left.
+    if runtime_state(context)?.is_none()
+        && let Err(error) = sweep(context, &id, &place)
+    {
+        context.report.say(Level::Warning, &causes(&error));
     }
     let status = context.runtime.run(&context.arguments.all, &[])?;
     if status.success()

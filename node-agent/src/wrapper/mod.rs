@@ -28,6 +28,7 @@ mod gpus;
 mod hold;
 mod identity;
 mod leash;
+mod mounts;
 mod place;
 mod proofs;
 mod report;
@@ -37,6 +38,7 @@ mod runtime;
 mod runtime_state;
 mod settings;
 mod start;
+mod sweep;
 mod translate;
 
 use std::ffi::{OsStr, OsString};

@@ -24,6 +24,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
+    /// It runs, while CRIU is still in the container's cgroup.
+    Begun,
     /// CRIU is out of the way, and the cgroup has been frozen on trial.
     Proven,
     /// The container is frozen for good.

@@ -36,7 +36,7 @@ enum ScriptError {
 pub(crate) fn main(own_name: &Path, stage: &str, init: Option<Pid>) -> ExitCode {
     let folder = own_name.parent().unwrap_or(Path::new("/"));
     let done = match stage {
-        "pre-restore" => plan(folder).map(drop),
+        "pre-restore" => begin(folder),
         "post-restore" => prove(folder, init),
         "pre-resume" => hold(folder, init),
         _ => Ok(()),
@@ -56,6 +56,21 @@ fn plan(folder: &Path) -> Result<Plan, ScriptError> {
     Plan::read(folder)?.ok_or_else(|| ScriptError::Wrong("There is no plan".to_owned()))
 }
 
+/// The script runs. If CRIU is in a cgroup of the container's own, what is left of a killed restore can be found there.
+fn begin(folder: &Path) -> Result<(), ScriptError> {
+    let plan = plan(folder)?;
+    let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
+    let own = Cgroup::of(&plan.hierarchy, criu)?;
+    if own.contains(&Cgroup::at(&plan.refuge)) {
+        return Ok(());
+    }
+    let proof = Proof {
+        stage: Stage::Begun,
+        cgroup: own.path().to_owned(),
+    };
+    Ok(proof.write(folder)?)
+}
+
 fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
     init.ok_or_else(|| ScriptError::Wrong("CRIU does not say which process it restored".to_owned()))
 }
@@ -65,16 +80,12 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
     let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
     let refuge = Cgroup::at(&plan.refuge);
-    let (own, below) = (
-        Cgroup::of(&plan.hierarchy, criu)?,
-        Cgroup::of(&plan.hierarchy, init)?,
-    );
+    let below = Cgroup::of(&plan.hierarchy, init)?;
     // runc puts CRIU into the container's cgroup, from where the tree may have gone into others below it. crun leaves
     // CRIU where crun is.
-    let container = if own.contains(&below) && !own.contains(&refuge) {
-        own
-    } else {
-        below
+    let container = match Proof::read(folder)? {
+        Some(proof) => Cgroup::at(proof.cgroup),
+        None => below,
     };
     if container.contains(&refuge) {
         return Err(ScriptError::Wrong(format!(
@@ -127,6 +138,7 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
 fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
     let proof = Proof::read(folder)?;
+    let proof = proof.filter(|proof| proof.stage != Stage::Begun);
     let proof = proof.ok_or_else(|| ScriptError::Wrong("There is no proof".to_owned()))?;
     let container = Cgroup::at(&proof.cgroup);
     container.freeze(PATIENCE)?;
