@@ -26,15 +26,16 @@ impl Programs {
         Ok(Self { files })
     }
 
-    /// The same, and what tests it: the conformance test, the scenarios, and the agent that some of them run.
+    /// The same, and what tests it: the conformance test, the scenarios, and the agent's programs that some of them run.
     pub(crate) fn build(lab: &Lab) -> Result<Self> {
         let conformance = lab.c_program(&source_root().join("e2e/conformance"), "conformance")?;
         let scenarios = lab.scenarios()?;
-        let agent = lab.agent()?;
+        let (agent, wrapper) = (lab.agent()?, lab.runtime_wrapper()?);
         Ok(Self::core(lab)?
             .with(conformance, "conformance")
             .with(scenarios, "scenarios")
-            .with(agent, "rocferry-agent"))
+            .with(agent, "rocferry-agent")
+            .with(wrapper, "rocferry-runc"))
     }
 
     /// With another plugin, or one file more.

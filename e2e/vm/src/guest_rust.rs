@@ -41,19 +41,15 @@ impl Lab {
     /// # Errors
     /// When it does not compile.
     pub fn agent(&self) -> Result<PathBuf> {
-        let file = build(&AGENT, None)?;
-        let stripped = file.with_extension("stripped");
-        let status = Command::new("strip")
-            .arg("--strip-debug")
-            .arg("-o")
-            .args([&stripped, &file])
-            .stdin(Stdio::null())
-            .status()
-            .context("Cannot start strip")?;
-        if !status.success() {
-            bail!("strip does not take {} ({status})", file.display());
-        }
-        Ok(stripped)
+        stripped(&AGENT)
+    }
+
+    /// Builds the node agent's runtime wrapper, likewise.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn runtime_wrapper(&self) -> Result<PathBuf> {
+        stripped(&WRAPPER)
     }
 
     fn rust_for_guests(&self, product: &Product) -> Result<PathBuf> {
@@ -84,6 +80,23 @@ impl Lab {
     }
 }
 
+/// A program without its debugging information.
+fn stripped(product: &Product) -> Result<PathBuf> {
+    let file = build(product, None)?;
+    let stripped = file.with_extension("stripped");
+    let status = Command::new("strip")
+        .arg("--strip-debug")
+        .arg("-o")
+        .args([&stripped, &file])
+        .stdin(Stdio::null())
+        .status()
+        .context("Cannot start strip")?;
+    if !status.success() {
+        bail!("strip does not take {} ({status})", file.display());
+    }
+    Ok(stripped)
+}
+
 /// Something that cargo builds for the machines.
 struct Product {
     package: &'static str,
@@ -101,6 +114,11 @@ const PLUGIN: Product = Product {
 const AGENT: Product = Product {
     package: "rocferry-agent",
     file: "rocferry-agent",
+    profile: "dev",
+};
+const WRAPPER: Product = Product {
+    package: "rocferry-agent",
+    file: "rocferry-runc",
     profile: "dev",
 };
 const SCENARIOS: Product = Product {
