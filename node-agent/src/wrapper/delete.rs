@@ -6,7 +6,7 @@ use super::Context;
 use super::error::WrapperError;
 use super::report::Level;
 use super::runtime_state::runtime_state;
-use super::sweep::sweep;
+use super::sweep;
 use crate::error::causes;
 
 /// What is remembered of a container goes with it, and not before.
@@ -19,9 +19,15 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, WrapperError> {
         return context.plain();
     }
     // The runtime stumbles over what a killed restore has left.
-    if runtime_state(context)?.is_none()
-        && let Err(error) = sweep(context, &id, &place)
-    {
+    let swept = match runtime_state(context)? {
+        None => sweep::sweep(context, &id, &place),
+        Some(_) => match place.record() {
+            // The restore has come to its end.
+            Ok(Some(_)) => Ok(()),
+            _ => sweep::kill(&place).and_then(|()| sweep::unbind(context, &id)),
+        },
+    };
+    if let Err(error) = swept {
         context.report.say(Level::Warning, &causes(&error));
     }
     let status = context.runtime.run(&context.arguments.all, &[])?;

@@ -104,6 +104,9 @@ pub fn main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("{}: {reason}", leash::NAME);
         return ExitCode::FAILURE;
     }
+    if own_name == hold::guard::NAME {
+        return hold::guard::main(&words);
+    }
     if hold::is_script(Path::new(&own_name)) {
         let stage = std::env::var("CRTOOLS_SCRIPT_ACTION").unwrap_or_default();
         let init = std::env::var("CRTOOLS_INIT_PID").ok();

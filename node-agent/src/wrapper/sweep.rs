@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Context;
 use super::error::WrapperError;
 use super::flags::Family;
-use super::hold::{Cgroup, Note as _, Proof};
+use super::hold::{self, Cgroup, Note as _, Proof};
 use super::mounts::detach_below;
 use super::place::Place;
 use crate::ticket::ContainerId;
@@ -19,25 +19,31 @@ pub(super) fn sweep(
     place: &Place,
 ) -> Result<(), WrapperError> {
     kill(place)?;
+    unbind(context, id)?;
+    place.remove()
+}
+
+/// Takes away what the runtime has bound for CRIU, which is there during a restore alone.
+pub(super) fn unbind(context: &Context, id: &ContainerId) -> Result<(), WrapperError> {
     let root = context.arguments.global("root").map_or_else(
         || PathBuf::from(default_root(context.runtime.family)),
         PathBuf::from,
     );
-    runtime_folder(&root.join(OsStr::new(id.as_str())))?;
-    place.remove()
+    runtime_folder(&root.join(OsStr::new(id.as_str())))
 }
 
-/// Kills what is left in the container's cgroup, if the restore had come so far that it was to be held.
+/// Kills what is left of a restore that was to be held: CRIU, and the container's cgroup.
 pub(super) fn kill(place: &Place) -> Result<(), WrapperError> {
     let Some(proof) = Proof::read(place.folder())? else {
         return Ok(());
     };
-    let cgroup = Cgroup::at(&proof.cgroup);
-    match cgroup.path().exists() {
-        true => cgroup.kill().map_err(|error| WrapperError::Hold {
+    hold::kill(proof.criu);
+    let cgroup = proof.cgroup.map(Cgroup::at);
+    match cgroup.filter(|cgroup| cgroup.path().exists()) {
+        Some(cgroup) => cgroup.kill().map_err(|error| WrapperError::Hold {
             reason: crate::error::causes(&error),
         }),
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 

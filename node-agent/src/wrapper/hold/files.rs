@@ -37,8 +37,19 @@ pub(crate) enum Stage {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Proof {
     pub(crate) stage: Stage,
-    /// The container's cgroup.
-    pub(crate) cgroup: PathBuf,
+    /// The container's cgroup, once it is known.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// CRIU.
+    pub(crate) criu: Named,
+}
+
+/// A process, which another one with its pid is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Named {
+    pub(crate) pid: i32,
+    /// When it was started, in ticks since boot.
+    pub(crate) started: u64,
 }
 
 /// A file in the container's folder.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use rustix::process::{Pid, getpid, getppid};
 
 use super::cgroup::{Cgroup, CgroupError};
-use super::files::{Note as _, Plan, Proof, Stage};
-use super::tree::tree;
+use super::files::{Named, Note as _, Plan, Proof, Stage};
+use super::guard;
+use super::tree::{kill, named, tree};
 use crate::error::causes;
 use crate::ticket::TicketError;
 
@@ -28,6 +29,8 @@ enum ScriptError {
     File(#[from] TicketError),
     #[error("Cannot list the processes")]
     Processes(#[source] std::io::Error),
+    #[error("Cannot guard CRIU")]
+    Guard(#[source] std::io::Error),
     #[error("{0}")]
     Wrong(String),
 }
@@ -56,17 +59,21 @@ fn plan(folder: &Path) -> Result<Plan, ScriptError> {
     Plan::read(folder)?.ok_or_else(|| ScriptError::Wrong("There is no plan".to_owned()))
 }
 
-/// The script runs. If CRIU is in a cgroup of the container's own, what is left of a killed restore can be found there.
+fn criu() -> Result<(Pid, Named), ScriptError> {
+    let criu = getppid().and_then(|criu| Some((criu, named(criu)?)));
+    criu.ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))
+}
+
+/// The script runs. What is left of a killed restore can be found from here on. runc puts CRIU into the container's cgroup,
+/// from where the tree may go into others below it; crun leaves CRIU where crun is.
 fn begin(folder: &Path) -> Result<(), ScriptError> {
-    let plan = plan(folder)?;
-    let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
-    let own = Cgroup::of(&plan.hierarchy, criu)?;
-    if own.contains(&Cgroup::at(&plan.refuge)) {
-        return Ok(());
-    }
+    let (plan, (pid, criu)) = (plan(folder)?, criu()?);
+    let own = Cgroup::of(&plan.hierarchy, pid)?;
+    let is_containers = !own.contains(&Cgroup::at(&plan.refuge));
     let proof = Proof {
         stage: Stage::Begun,
-        cgroup: own.path().to_owned(),
+        cgroup: is_containers.then(|| own.path().to_owned()),
+        criu,
     };
     Ok(proof.write(folder)?)
 }
@@ -78,14 +85,14 @@ fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
 /// CRIU moves out, and the container's cgroup is shown to freeze. CRIU fails if this does.
 fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
-    let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
+    let (pid, criu) = criu()?;
     let refuge = Cgroup::at(&plan.refuge);
-    let below = Cgroup::of(&plan.hierarchy, init)?;
-    // runc puts CRIU into the container's cgroup, from where the tree may have gone into others below it. crun leaves
-    // CRIU where crun is.
-    let container = match Proof::read(folder)? {
-        Some(proof) => Cgroup::at(proof.cgroup),
-        None => below,
+    let earlier = Proof::read(folder)?;
+    // Both ways to CRIU have led here.
+    let again = matches!(&earlier, Some(proof) if proof.stage != Stage::Begun);
+    let container = match earlier.and_then(|proof| proof.cgroup) {
+        Some(cgroup) => Cgroup::at(cgroup),
+        None => Cgroup::of(&plan.hierarchy, init)?,
     };
     if container.contains(&refuge) {
         return Err(ScriptError::Wrong(format!(
@@ -93,7 +100,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
             container.path().display()
         )));
     }
-    for pid in [criu, getpid()] {
+    for pid in [pid, getpid()] {
         refuge.take(pid)?;
         let now = Cgroup::of(&plan.hierarchy, pid)?;
         if container.contains(&now) {
@@ -104,11 +111,15 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         }
     }
     whole(&plan, &container, init)?;
+    if !again {
+        guard::start(folder, pid, &container).map_err(ScriptError::Guard)?;
+    }
     container.freeze(PATIENCE)?;
     container.thaw(PATIENCE)?;
     let proof = Proof {
         stage: Stage::Proven,
-        cgroup: container.path().to_owned(),
+        cgroup: Some(container.path().to_owned()),
+        criu,
     };
     Ok(proof.write(folder)?)
 }
@@ -120,7 +131,7 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         Err(error) => error,
     };
     let known = Proof::read(folder).ok().flatten();
-    let known = known.map(|proof| Cgroup::at(proof.cgroup));
+    let known = known.and_then(|proof| proof.cgroup).map(Cgroup::at);
     let below = || {
         let plan = Plan::read(folder).ok()??;
         Cgroup::of(&plan.hierarchy, init?).ok()
@@ -132,6 +143,10 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         // Its namespace dies with it.
         let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
     }
+    // It would wait for tasks that cannot end while it traces them.
+    if let Ok((_, criu)) = criu() {
+        kill(criu);
+    }
     Err(error)
 }
 
@@ -140,7 +155,10 @@ fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let proof = Proof::read(folder)?;
     let proof = proof.filter(|proof| proof.stage != Stage::Begun);
     let proof = proof.ok_or_else(|| ScriptError::Wrong("There is no proof".to_owned()))?;
-    let container = Cgroup::at(&proof.cgroup);
+    let cgroup = proof.cgroup.clone();
+    let container = cgroup.map(Cgroup::at);
+    let container =
+        container.ok_or_else(|| ScriptError::Wrong("The proof names no cgroup".to_owned()))?;
     container.freeze(PATIENCE)?;
     whole(&plan, &container, init)?;
     let proof = Proof {
@@ -152,7 +170,13 @@ fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
 
 /// Checks that the whole tree is in the cgroup that is frozen.
 fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
-    for pid in tree(init).map_err(ScriptError::Processes)? {
+    let tree = tree(init).map_err(ScriptError::Processes)?;
+    if tree.is_empty() {
+        return Err(ScriptError::Wrong(
+            "The restored processes have ended".to_owned(),
+        ));
+    }
+    for pid in tree {
         let own = Cgroup::of(&plan.hierarchy, pid)?;
         if !container.contains(&own) {
             return Err(ScriptError::Wrong(format!(

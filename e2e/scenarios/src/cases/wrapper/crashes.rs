@@ -41,7 +41,7 @@ fn killed_midway(lab: &mut Lab) -> Result<()> {
     wrapper.create(container.0, &taken.bundle)?;
     taken.has_not_run()?;
     wrapper.thaw("id_held")?;
-    taken.goes_on(&container)
+    taken.goes_on(&container).map(drop)
 }
 
 fn one(wrapper: &Wrapper, taken: &Taken, scratch: &Path, who: &str, stage: &str) -> Result<()> {

@@ -117,7 +117,7 @@ fn no_hold_opens(lab: &mut Lab) -> Result<()> {
     );
     taken.has_not_run()?;
     wrapper.thaw("id_held")?;
-    taken.goes_on(&container)
+    taken.goes_on(&container).map(drop)
 }
 
 fn devices(taken: &Taken) -> Result<Value> {

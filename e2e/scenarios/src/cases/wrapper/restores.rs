@@ -36,9 +36,9 @@ fn restores_on_other_gpus(lab: &mut Lab) -> Result<()> {
         wrapper.read("id_again")?
     );
     wrapper.ok(&["start", container.0])?;
-    taken.goes_on(&container)?;
+    let resident = taken.goes_on(&container)?;
     wrapper.refused(&["start", container.0], &["already running"])?;
-    wrapper.ok(&["kill", container.0, "KILL"])?;
+    resident.workload.finish()?;
     wrapper.ok(&["delete", "--force", container.0])?;
     ensure!(
         !wrapper.place(container.0).exists(),

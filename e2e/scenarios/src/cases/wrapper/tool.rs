@@ -302,9 +302,10 @@ impl Taken {
         Ok(())
     }
 
-    /// It runs, with all that it had.
-    pub(super) fn goes_on(&self, container: &Container) -> Result<()> {
+    /// It runs, with all that it had. It ends with what is returned.
+    pub(super) fn goes_on(&self, container: &Container) -> Result<Resident> {
         let resident = Resident::in_root(container.pid()?, &self.bundle.root())?;
-        resident.is_as(&self.traces)
+        resident.is_as(&self.traces)?;
+        Ok(resident)
     }
 }
