@@ -169,9 +169,13 @@ impl Attempt<'_> {
         };
         let hierarchy = hold::hierarchy().map_err(hold)?;
         let own = Cgroup::of(&hierarchy, rustix::process::getpid()).map_err(hold)?;
+        let wrapper = hold::named(rustix::process::getpid());
         let plan = Plan {
             refuge: own.path().to_owned(),
             hierarchy,
+            wrapper: wrapper.ok_or_else(|| WrapperError::Hold {
+                reason: "this process is not in /proc".to_owned(),
+            })?,
         };
         plan.write(self.place.folder())?;
         let program = std::env::current_exe();

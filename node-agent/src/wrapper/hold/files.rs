@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) hierarchy: PathBuf,
     /// Where CRIU is to go.
     pub(crate) refuge: PathBuf,
+    /// The wrapper that restores.
+    pub(crate) wrapper: Named,
 }
 
 /// How far the script has come.

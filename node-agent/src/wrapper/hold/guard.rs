@@ -1,8 +1,10 @@
-//! A process that outlives CRIU. Tasks that CRIU still traces run on when it is killed: then whoever is to be held must die, at
-//! once and not when the runtime has noticed.
+//! A process that outlives CRIU. Tasks that CRIU still traces run on when it is killed; and when the runtime is, CRIU runs no
+//! script at `pre-resume` and lets them go. Then whoever is to be held must die, at once and not when somebody has
+//! noticed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -12,17 +14,24 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::cgroup::Cgroup;
-use super::files::{Note as _, Proof, Stage};
+use super::files::{Named, Note as _, Proof, Stage};
+use super::tree::{kill, named};
 
 /// Name under which this program is the guard.
 pub(crate) const NAME: &str = "rocferry-guard";
 
 /// Starts it, and waits until it watches. It stays in the caller's cgroup.
-pub(super) fn start(folder: &Path, criu: Pid, container: &Cgroup) -> std::io::Result<()> {
+pub(super) fn start(
+    folder: &Path,
+    criu: Named,
+    others: &[Named],
+    container: &Cgroup,
+) -> std::io::Result<()> {
+    let watched = std::iter::once(&criu).chain(others);
     let mut guard = Command::new(std::env::current_exe()?)
         .arg0(NAME)
         .args([folder, container.path()])
-        .arg(criu.as_raw_nonzero().to_string())
+        .args(watched.map(|process| format!("{}:{}", process.pid, process.started)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -40,14 +49,16 @@ pub(super) fn start(folder: &Path, criu: Pid, container: &Cgroup) -> std::io::Re
 
 const READY: &[u8] = b"ready";
 
-/// Watches CRIU, and kills what its end has let go.
+/// Watches, and kills what the first end has let go.
 pub(crate) fn main(words: &[OsString]) -> ExitCode {
-    let [folder, container, criu] = words else {
+    let [folder, container, watched @ ..] = words else {
         return ExitCode::FAILURE;
     };
-    let criu = criu.to_str().and_then(|pid| pid.parse().ok());
-    let criu = criu.and_then(Pid::from_raw);
-    let Some(Ok(criu)) = criu.map(|criu| pidfd_open(criu, PidfdFlags::empty())) else {
+    let watched: Option<Vec<Named>> = watched.iter().map(|word| process(word)).collect();
+    let Some(watched) = watched.filter(|watched| !watched.is_empty()) else {
+        return ExitCode::FAILURE;
+    };
+    let Some(handles) = watched.iter().map(handle).collect::<Option<Vec<OwnedFd>>>() else {
         return ExitCode::FAILURE;
     };
     {
@@ -57,20 +68,39 @@ pub(crate) fn main(words: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    loop {
-        match poll(&mut [PollFd::new(&criu, PollFlags::IN)], None) {
-            Ok(_) => break,
-            Err(Errno::INTR) => {}
-            // As if it had ended: better killed than let go.
-            Err(_) => break,
-        }
-    }
-    let container = Cgroup::at(container);
-    let held =
-        matches!(Proof::read(Path::new(folder)), Ok(Some(proof)) if proof.stage == Stage::Frozen);
+    let mut fds: Vec<PollFd<'_>> = handles
+        .iter()
+        .map(|handle| PollFd::new(handle, PollFlags::IN))
+        .collect();
+    // Any other error counts as an end: better killed than let go.
+    while poll(&mut fds, None) == Err(Errno::INTR) {}
     // Once frozen it may have been thawed by those whose right that is.
-    match held || container.kill().is_ok() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    let proof = Proof::read(Path::new(folder));
+    if matches!(proof, Ok(Some(proof)) if proof.stage == Stage::Frozen) {
+        return ExitCode::SUCCESS;
     }
+    let killed = Cgroup::at(container).kill();
+    if let Some(criu) = watched.first() {
+        kill(*criu);
+    }
+    match killed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// `PID:START`.
+fn process(word: &OsStr) -> Option<Named> {
+    let (pid, started) = word.to_str()?.split_once(':')?;
+    Some(Named {
+        pid: pid.parse().ok()?,
+        started: started.parse().ok()?,
+    })
+}
+
+/// A handle of a process that is still this one.
+fn handle(process: &Named) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(process.pid)?;
+    let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    (named(pid) == Some(*process)).then_some(handle)
 }

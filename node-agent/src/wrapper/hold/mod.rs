@@ -8,7 +8,7 @@
 //! pre-restore     the script runs at all, and its plan can be read                else CRIU fails
 //! post-restore    CRIU moves out of the container's cgroup into the wrapper's;
 //!                 the container's freezes and thaws, and holds the whole tree     else CRIU fails
-//!                 a guard watches CRIU from here on, and kills all of it if CRIU ends too early
+//!                 a guard watches CRIU, runtime and wrapper, and kills all if one ends too early
 //! pre-resume      it freezes, and is seen frozen                                  else all of it is killed
 //! after           proof read, cgroup seen frozen once more                        else all of it is killed
 //! ```
@@ -29,4 +29,4 @@ pub(crate) use criu_conf::{ANNOTATION, CriuConf, SECOND_WAY};
 pub(crate) use files::Named;
 pub(crate) use files::{Note, Plan, Proof, Stage};
 pub(crate) use script::{LINK, is_script, main};
-pub(crate) use tree::kill;
+pub(crate) use tree::{kill, named};

@@ -10,7 +10,7 @@ use rustix::process::{Pid, getpid, getppid};
 use super::cgroup::{Cgroup, CgroupError};
 use super::files::{Named, Note as _, Plan, Proof, Stage};
 use super::guard;
-use super::tree::{kill, named, tree};
+use super::tree::{chain, kill, named, tree};
 use crate::error::causes;
 use crate::ticket::TicketError;
 
@@ -59,15 +59,18 @@ fn plan(folder: &Path) -> Result<Plan, ScriptError> {
     Plan::read(folder)?.ok_or_else(|| ScriptError::Wrong("There is no plan".to_owned()))
 }
 
-fn criu() -> Result<(Pid, Named), ScriptError> {
-    let criu = getppid().and_then(|criu| Some((criu, named(criu)?)));
-    criu.ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))
+/// CRIU, which runs this script, and those above it up to the wrapper. Without these CRIU runs no script at `pre-resume`, and
+/// lets the tasks go; and an orphan's parent is somebody else.
+fn criu(plan: &Plan) -> Result<(Pid, Named, Vec<Named>), ScriptError> {
+    let criu = getppid().and_then(|pid| Some((pid, named(pid)?, chain(pid, plan.wrapper)?)));
+    criu.ok_or_else(|| ScriptError::Wrong("CRIU, the runtime or the wrapper has gone".to_owned()))
 }
 
 /// The script runs. What is left of a killed restore can be found from here on. runc puts CRIU into the container's cgroup,
 /// from where the tree may go into others below it; crun leaves CRIU where crun is.
 fn begin(folder: &Path) -> Result<(), ScriptError> {
-    let (plan, (pid, criu)) = (plan(folder)?, criu()?);
+    let plan = plan(folder)?;
+    let (pid, criu, _) = criu(&plan)?;
     let own = Cgroup::of(&plan.hierarchy, pid)?;
     let is_containers = !own.contains(&Cgroup::at(&plan.refuge));
     let proof = Proof {
@@ -85,7 +88,7 @@ fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
 /// CRIU moves out, and the container's cgroup is shown to freeze. CRIU fails if this does.
 fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
-    let (pid, criu) = criu()?;
+    let (pid, criu, others) = criu(&plan)?;
     let refuge = Cgroup::at(&plan.refuge);
     let earlier = Proof::read(folder)?;
     // Both ways to CRIU have led here.
@@ -112,7 +115,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     }
     whole(&plan, &container, init)?;
     if !again {
-        guard::start(folder, pid, &container).map_err(ScriptError::Guard)?;
+        guard::start(folder, criu, &others, &container).map_err(ScriptError::Guard)?;
     }
     container.freeze(PATIENCE)?;
     container.thaw(PATIENCE)?;
@@ -130,8 +133,9 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         Ok(()) => return Ok(()),
         Err(error) => error,
     };
-    let known = Proof::read(folder).ok().flatten();
-    let known = known.and_then(|proof| proof.cgroup).map(Cgroup::at);
+    let proof = Proof::read(folder).ok().flatten();
+    let criu = proof.as_ref().map(|proof| proof.criu);
+    let known = proof.and_then(|proof| proof.cgroup).map(Cgroup::at);
     let below = || {
         let plan = Plan::read(folder).ok()??;
         Cgroup::of(&plan.hierarchy, init?).ok()
@@ -144,7 +148,7 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
     }
     // It would wait for tasks that cannot end while it traces them.
-    if let Ok((_, criu)) = criu() {
+    if let Some(criu) = criu {
         kill(criu);
     }
     Err(error)

@@ -46,6 +46,23 @@ pub(crate) fn named(pid: Pid) -> Option<Named> {
     Some(Named { pid, started })
 }
 
+/// Those between a process and an ancestor of it, the nearest first, and the ancestor at last; `None` if it is none.
+pub(super) fn chain(from: Pid, ancestor: Named) -> Option<Vec<Named>> {
+    let mut found = Vec::new();
+    let mut pid = from.as_raw_nonzero().get();
+    // Nobody nests them deeper.
+    while found.len() < 16 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        pid = Stat::parse(&stat)?.parent;
+        let process = named(Pid::from_raw(pid)?)?;
+        found.push(process);
+        if process == ancestor {
+            return Some(found);
+        }
+    }
+    None
+}
+
 /// Kills a process, if it is still this one.
 pub(crate) fn kill(process: Named) {
     let Some(pid) = Pid::from_raw(process.pid) else {
@@ -101,6 +118,22 @@ mod tests {
         assert!(Stat::parse(&stat("S", 0x0040_0104)).expect("good").ends);
         assert!(Stat::parse(&stat("Z", 0)).expect("good").ends);
         assert!(Stat::parse("7 (a").is_none() && Stat::parse("7 (a) S 5").is_none());
+    }
+
+    #[test]
+    fn ancestors_are_told_from_others() {
+        let own = named(rustix::process::getpid()).expect("own");
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = Pid::from_child(&child);
+        assert_eq!(chain(pid, own), Some(vec![own]));
+        let other = Named {
+            started: own.started + 1,
+            ..own
+        };
+        assert_eq!(chain(pid, other), None);
+        child.kill().expect("killed");
+        child.wait().expect("waited");
+        assert_eq!(chain(pid, own), None);
     }
 
     #[test]

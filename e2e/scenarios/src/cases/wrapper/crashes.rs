@@ -20,7 +20,9 @@ const KILLS: &[(&str, &str)] = &[
     ("wrapper", "pre-restore"),
     ("wrapper", "post-restore"),
     ("wrapper", "pre-resume"),
+    ("runc", "pre-restore"),
     ("runc", "post-restore"),
+    ("runc", "pre-resume"),
     ("criu", "pre-restore"),
     ("criu", "post-restore"),
 ];
