@@ -205,8 +205,11 @@ impl Attempt<'_> {
         {
             reason = format!("{script}; {reason}");
         }
-        if reason.is_empty() {
-            let program = self.context.runtime.program.display();
+        let program = self.context.runtime.program.display();
+        if status.code().is_none() {
+            // What CRIU has said before is not why.
+            reason = format!("{program} was ended by {status}");
+        } else if reason.is_empty() {
             let said = self.context.report.last_error();
             let said = said.unwrap_or_else(|| "CRIU has written no error".to_owned());
             reason = format!("{program} ended with {status}: {said}");
