@@ -46,19 +46,7 @@ impl Lab {
             file: program,
             profile: "dev",
         };
-        let file = build(&product, None)?;
-        let stripped = file.with_extension("stripped");
-        let status = Command::new("strip")
-            .arg("--strip-debug")
-            .arg("-o")
-            .args([&stripped, &file])
-            .stdin(Stdio::null())
-            .status()
-            .context("Cannot start strip")?;
-        if !status.success() {
-            bail!("strip does not take {} ({status})", file.display());
-        }
-        Ok(stripped)
+        stripped(&product)
     }
 
     fn rust_for_guests(&self, product: &Product) -> Result<PathBuf> {
@@ -87,6 +75,23 @@ impl Lab {
         }
         Ok(file)
     }
+}
+
+/// A program without its debugging information.
+fn stripped(product: &Product) -> Result<PathBuf> {
+    let file = build(product, None)?;
+    let stripped = file.with_extension("stripped");
+    let status = Command::new("strip")
+        .arg("--strip-debug")
+        .arg("-o")
+        .args([&stripped, &file])
+        .stdin(Stdio::null())
+        .status()
+        .context("Cannot start strip")?;
+    if !status.success() {
+        bail!("strip does not take {} ({status})", file.display());
+    }
+    Ok(stripped)
 }
 
 /// Something that cargo builds for the machines.

@@ -28,6 +28,7 @@ pub(crate) mod gpus;
 mod hold;
 mod identity;
 mod leash;
+mod mounts;
 mod place;
 mod proofs;
 mod report;
@@ -37,6 +38,7 @@ mod runtime;
 mod runtime_state;
 mod settings;
 mod start;
+mod sweep;
 mod translate;
 
 use std::ffi::{OsStr, OsString};
@@ -102,6 +104,9 @@ pub fn main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
         let reason = leash::become_it(&words);
         eprintln!("{}: {reason}", leash::NAME);
         return ExitCode::FAILURE;
+    }
+    if own_name == hold::guard::NAME {
+        return hold::guard::main(&words);
     }
     if hold::is_script(Path::new(&own_name)) {
         let stage = std::env::var("CRTOOLS_SCRIPT_ACTION").unwrap_or_default();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::WrapperError;
+use super::mounts::remove_tree;
 use crate::ticket::{ContainerId, Key, read_bounded, write_whole};
 
 const RECORD: &str = "record.json";
@@ -97,12 +98,7 @@ impl Place {
 
     /// Removes it; none is as good.
     pub(crate) fn remove(&self) -> Result<(), WrapperError> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(WrapperError::file("remove", &self.root)(error))
-            }
-            _ => Ok(()),
-        }
+        remove_tree(&self.root)
     }
 
     /// What is remembered, if the container was restored.

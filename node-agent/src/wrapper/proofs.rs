@@ -39,16 +39,16 @@ pub(crate) fn gpu_state(work: &Path, held: bool) -> Result<(), WrapperError> {
 /// The script's proof, and the kernel's word once more. The container's cgroup.
 pub(crate) fn hold(folder: &Path) -> Result<PathBuf, WrapperError> {
     let wrong = |reason: String| WrapperError::Hold { reason };
-    let proof = match Proof::read(folder)? {
-        Some(proof) if proof.stage == Stage::Frozen => proof,
-        _ => return Err(wrong(script_error(folder))),
+    let proof = Proof::read(folder)?.filter(|proof| proof.stage == Stage::Frozen);
+    let Some(path) = proof.and_then(|proof| proof.cgroup) else {
+        return Err(wrong(script_error(folder)));
     };
-    let cgroup = Cgroup::at(&proof.cgroup);
+    let cgroup = Cgroup::at(&path);
     let frozen = cgroup
         .is_frozen()
         .and_then(|frozen| Ok(frozen && cgroup.is_to_freeze()?));
     match frozen {
-        Ok(true) => Ok(proof.cgroup),
+        Ok(true) => Ok(path),
         Ok(false) => Err(wrong("It was thawed by somebody".to_owned())),
         Err(error) => Err(wrong(causes(&error))),
     }
@@ -71,6 +71,7 @@ mod tests {
     use rocferry_image::TaskResult;
 
     use super::*;
+    use crate::wrapper::hold::Named;
 
     #[test]
     fn only_a_whole_result_is_success() {
@@ -130,8 +131,15 @@ mod tests {
         fs::create_dir(&cgroup).expect("cgroup");
         hold(dir.path()).expect_err("no proof");
         let prove = |stage| {
-            let cgroup = cgroup.clone();
-            Proof { stage, cgroup }.write(dir.path()).expect("written");
+            let cgroup = Some(cgroup.clone());
+            let criu = Named { pid: 1, started: 1 };
+            Proof {
+                stage,
+                cgroup,
+                criu,
+            }
+            .write(dir.path())
+            .expect("written");
         };
         let kernel = |freeze, events| {
             fs::write(cgroup.join("cgroup.freeze"), freeze).expect("file");

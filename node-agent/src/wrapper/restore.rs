@@ -14,12 +14,12 @@ use super::compare::differences;
 use super::decide::{Decision, Known};
 use super::error::WrapperError;
 use super::gpus::sees;
-use super::hold::{self, ANNOTATION, Cgroup, CriuConf, Note as _, Plan, Proof, SECOND_WAY};
+use super::hold::{self, ANNOTATION, Cgroup, CriuConf, Note as _, Plan, SECOND_WAY};
 use super::place::{Place, Record};
 use super::report::Level;
 use super::runtime_state::runtime_state;
 use super::translate::{Restore, restore_words};
-use super::{criu_log, proofs};
+use super::{criu_log, proofs, sweep};
 use crate::error::causes;
 use crate::ticket::{ContainerId, Key, State, Ticket, TicketLock};
 use crate::topology::{Fit, fit};
@@ -60,8 +60,10 @@ pub(super) fn run(
     if runtime_state(context)?.is_some() {
         return context.plain();
     }
+    let place = context.place(&id);
+    sweep::sweep(context, &id, &place)?;
     let mut attempt = Attempt {
-        place: context.place(&id),
+        place,
         context,
         bundle,
         key,
@@ -167,9 +169,13 @@ impl Attempt<'_> {
         };
         let hierarchy = hold::hierarchy().map_err(hold)?;
         let own = Cgroup::of(&hierarchy, rustix::process::getpid()).map_err(hold)?;
+        let wrapper = hold::named(rustix::process::getpid());
         let plan = Plan {
             refuge: own.path().to_owned(),
             hierarchy,
+            wrapper: wrapper.ok_or_else(|| WrapperError::Hold {
+                reason: "this process is not in /proc".to_owned(),
+            })?,
         };
         plan.write(self.place.folder())?;
         let program = std::env::current_exe();
@@ -199,8 +205,11 @@ impl Attempt<'_> {
         {
             reason = format!("{script}; {reason}");
         }
-        if reason.is_empty() {
-            let program = self.context.runtime.program.display();
+        let program = self.context.runtime.program.display();
+        if status.code().is_none() {
+            // What CRIU has said before is not why.
+            reason = format!("{program} was ended by {status}");
+        } else if reason.is_empty() {
             let said = self.context.report.last_error();
             let said = said.unwrap_or_else(|| "CRIU has written no error".to_owned());
             reason = format!("{program} ended with {status}: {said}");
@@ -255,8 +264,8 @@ impl Attempt<'_> {
         let trouble =
             |error: WrapperError| self.context.report.say(Level::Warning, &causes(&error));
         // Whatever the runtime thinks of it: nothing of what was to be held may run.
-        if let Ok(Some(proof)) = Proof::read(self.place.folder()) {
-            let _ = Cgroup::at(proof.cgroup).kill();
+        if let Err(error) = sweep::kill(&self.place) {
+            trouble(error);
         }
         let mut words = self.context.globals_without_log();
         words.extend(["delete", "--force"].map(OsString::from));
@@ -268,7 +277,7 @@ impl Attempt<'_> {
         if let Err(error) = self.bundle.put_back() {
             trouble(error);
         }
-        if let Err(error) = self.place.remove() {
+        if let Err(error) = sweep::sweep(self.context, &self.id, &self.place) {
             trouble(error);
         }
     }

@@ -25,6 +25,7 @@ mod topology_refusals;
 mod topology_subsets;
 mod topology_trees;
 mod tree;
+mod wrapper;
 
 use crate::case::Case;
 
@@ -57,5 +58,10 @@ pub(crate) fn all() -> Vec<Case> {
         defects::CASES,
         compat::CASES,
     ];
-    [plugin.concat(), agent::GROUPS.concat()].concat()
+    [
+        plugin.concat(),
+        agent::GROUPS.concat(),
+        wrapper::GROUPS.concat(),
+    ]
+    .concat()
 }

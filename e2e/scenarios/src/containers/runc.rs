@@ -27,6 +27,11 @@ impl Bundle {
         Ok(bundle)
     }
 
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its root file system.
     pub(crate) fn root(&self) -> PathBuf {
         self.path.join("rootfs")

@@ -18,12 +18,16 @@ pub(crate) struct Plan {
     pub(crate) hierarchy: PathBuf,
     /// Where CRIU is to go.
     pub(crate) refuge: PathBuf,
+    /// The wrapper that restores.
+    pub(crate) wrapper: Named,
 }
 
 /// How far the script has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
+    /// It runs, while CRIU is still in the container's cgroup.
+    Begun,
     /// CRIU is out of the way, and the cgroup has been frozen on trial.
     Proven,
     /// The container is frozen for good.
@@ -35,8 +39,19 @@ pub(crate) enum Stage {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Proof {
     pub(crate) stage: Stage,
-    /// The container's cgroup.
-    pub(crate) cgroup: PathBuf,
+    /// The container's cgroup, once it is known.
+    pub(crate) cgroup: Option<PathBuf>,
+    /// CRIU.
+    pub(crate) criu: Named,
+}
+
+/// A process, which another one with its pid is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Named {
+    pub(crate) pid: i32,
+    /// When it was started, in ticks since boot.
+    pub(crate) started: u64,
 }
 
 /// A file in the container's folder.

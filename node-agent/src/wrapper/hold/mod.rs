@@ -8,6 +8,7 @@
 //! pre-restore     the script runs at all, and its plan can be read                else CRIU fails
 //! post-restore    CRIU moves out of the container's cgroup into the wrapper's;
 //!                 the container's freezes and thaws, and holds the whole tree     else CRIU fails
+//!                 a guard watches CRIU, runtime and wrapper, and kills all if one ends too early
 //! pre-resume      it freezes, and is seen frozen                                  else all of it is killed
 //! after           proof read, cgroup seen frozen once more                        else all of it is killed
 //! ```
@@ -18,10 +19,14 @@
 mod cgroup;
 mod criu_conf;
 mod files;
+pub(crate) mod guard;
 mod script;
 mod tree;
 
 pub(crate) use cgroup::{Cgroup, CgroupError, hierarchy};
 pub(crate) use criu_conf::{ANNOTATION, CriuConf, SECOND_WAY};
+#[cfg(test)]
+pub(crate) use files::Named;
 pub(crate) use files::{Note, Plan, Proof, Stage};
 pub(crate) use script::{LINK, is_script, main};
+pub(crate) use tree::{kill, named};

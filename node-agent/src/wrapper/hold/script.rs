@@ -8,8 +8,9 @@ use std::time::Duration;
 use rustix::process::{Pid, getpid, getppid};
 
 use super::cgroup::{Cgroup, CgroupError};
-use super::files::{Note as _, Plan, Proof, Stage};
-use super::tree::tree;
+use super::files::{Named, Note as _, Plan, Proof, Stage};
+use super::guard;
+use super::tree::{chain, kill, named, tree};
 use crate::error::causes;
 use crate::ticket::TicketError;
 
@@ -28,6 +29,8 @@ enum ScriptError {
     File(#[from] TicketError),
     #[error("Cannot list the processes")]
     Processes(#[source] std::io::Error),
+    #[error("Cannot guard CRIU")]
+    Guard(#[source] std::io::Error),
     #[error("{0}")]
     Wrong(String),
 }
@@ -36,7 +39,7 @@ enum ScriptError {
 pub(crate) fn main(own_name: &Path, stage: &str, init: Option<Pid>) -> ExitCode {
     let folder = own_name.parent().unwrap_or(Path::new("/"));
     let done = match stage {
-        "pre-restore" => plan(folder).map(drop),
+        "pre-restore" => begin(folder),
         "post-restore" => prove(folder, init),
         "pre-resume" => hold(folder, init),
         _ => Ok(()),
@@ -56,6 +59,28 @@ fn plan(folder: &Path) -> Result<Plan, ScriptError> {
     Plan::read(folder)?.ok_or_else(|| ScriptError::Wrong("There is no plan".to_owned()))
 }
 
+/// CRIU, which runs this script, and those above it up to the wrapper. Without these CRIU runs no script at `pre-resume`, and
+/// lets the tasks go; and an orphan's parent is somebody else.
+fn criu(plan: &Plan) -> Result<(Pid, Named, Vec<Named>), ScriptError> {
+    let criu = getppid().and_then(|pid| Some((pid, named(pid)?, chain(pid, plan.wrapper)?)));
+    criu.ok_or_else(|| ScriptError::Wrong("CRIU, the runtime or the wrapper has gone".to_owned()))
+}
+
+/// The script runs. What is left of a killed restore can be found from here on. runc puts CRIU into the container's cgroup,
+/// from where the tree may go into others below it; crun leaves CRIU where crun is.
+fn begin(folder: &Path) -> Result<(), ScriptError> {
+    let plan = plan(folder)?;
+    let (pid, criu, _) = criu(&plan)?;
+    let own = Cgroup::of(&plan.hierarchy, pid)?;
+    let is_containers = !own.contains(&Cgroup::at(&plan.refuge));
+    let proof = Proof {
+        stage: Stage::Begun,
+        cgroup: is_containers.then(|| own.path().to_owned()),
+        criu,
+    };
+    Ok(proof.write(folder)?)
+}
+
 fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
     init.ok_or_else(|| ScriptError::Wrong("CRIU does not say which process it restored".to_owned()))
 }
@@ -63,18 +88,14 @@ fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
 /// CRIU moves out, and the container's cgroup is shown to freeze. CRIU fails if this does.
 fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
-    let criu = getppid().ok_or_else(|| ScriptError::Wrong("CRIU is gone".to_owned()))?;
+    let (pid, criu, others) = criu(&plan)?;
     let refuge = Cgroup::at(&plan.refuge);
-    let (own, below) = (
-        Cgroup::of(&plan.hierarchy, criu)?,
-        Cgroup::of(&plan.hierarchy, init)?,
-    );
-    // runc puts CRIU into the container's cgroup, from where the tree may have gone into others below it. crun leaves
-    // CRIU where crun is.
-    let container = if own.contains(&below) && !own.contains(&refuge) {
-        own
-    } else {
-        below
+    let earlier = Proof::read(folder)?;
+    // Both ways to CRIU have led here.
+    let again = matches!(&earlier, Some(proof) if proof.stage != Stage::Begun);
+    let container = match earlier.and_then(|proof| proof.cgroup) {
+        Some(cgroup) => Cgroup::at(cgroup),
+        None => Cgroup::of(&plan.hierarchy, init)?,
     };
     if container.contains(&refuge) {
         return Err(ScriptError::Wrong(format!(
@@ -82,7 +103,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
             container.path().display()
         )));
     }
-    for pid in [criu, getpid()] {
+    for pid in [pid, getpid()] {
         refuge.take(pid)?;
         let now = Cgroup::of(&plan.hierarchy, pid)?;
         if container.contains(&now) {
@@ -93,11 +114,15 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         }
     }
     whole(&plan, &container, init)?;
+    if !again {
+        guard::start(folder, criu, &others, &container).map_err(ScriptError::Guard)?;
+    }
     container.freeze(PATIENCE)?;
     container.thaw(PATIENCE)?;
     let proof = Proof {
         stage: Stage::Proven,
-        cgroup: container.path().to_owned(),
+        cgroup: Some(container.path().to_owned()),
+        criu,
     };
     Ok(proof.write(folder)?)
 }
@@ -108,8 +133,9 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         Ok(()) => return Ok(()),
         Err(error) => error,
     };
-    let known = Proof::read(folder).ok().flatten();
-    let known = known.map(|proof| Cgroup::at(proof.cgroup));
+    let proof = Proof::read(folder).ok().flatten();
+    let criu = proof.as_ref().map(|proof| proof.criu);
+    let known = proof.and_then(|proof| proof.cgroup).map(Cgroup::at);
     let below = || {
         let plan = Plan::read(folder).ok()??;
         Cgroup::of(&plan.hierarchy, init?).ok()
@@ -121,14 +147,22 @@ fn hold(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         // Its namespace dies with it.
         let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
     }
+    // It would wait for tasks that cannot end while it traces them.
+    if let Some(criu) = criu {
+        kill(criu);
+    }
     Err(error)
 }
 
 fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let (plan, init) = (plan(folder)?, known(init)?);
     let proof = Proof::read(folder)?;
+    let proof = proof.filter(|proof| proof.stage != Stage::Begun);
     let proof = proof.ok_or_else(|| ScriptError::Wrong("There is no proof".to_owned()))?;
-    let container = Cgroup::at(&proof.cgroup);
+    let cgroup = proof.cgroup.clone();
+    let container = cgroup.map(Cgroup::at);
+    let container =
+        container.ok_or_else(|| ScriptError::Wrong("The proof names no cgroup".to_owned()))?;
     container.freeze(PATIENCE)?;
     whole(&plan, &container, init)?;
     let proof = Proof {
@@ -140,7 +174,13 @@ fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
 
 /// Checks that the whole tree is in the cgroup that is frozen.
 fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
-    for pid in tree(init).map_err(ScriptError::Processes)? {
+    let tree = tree(init).map_err(ScriptError::Processes)?;
+    if tree.is_empty() {
+        return Err(ScriptError::Wrong(
+            "The restored processes have ended".to_owned(),
+        ));
+    }
+    for pid in tree {
         let own = Cgroup::of(&plan.hierarchy, pid)?;
         if !container.contains(&own) {
             return Err(ScriptError::Wrong(format!(
