@@ -12,6 +12,8 @@
 
 #include "wl.h"
 
+#define KERNEL_O_LARGEFILE 0100000	/* the C library says 0 */
+
 struct fd_entry {
 	int fd, same_as;		/* same_as: lowest number with this open file */
 	int status, fdflags;
@@ -79,7 +81,8 @@ static struct fd_snapshot *take(struct wl *w)
 		if (de->d_name[0] == '.' || strtol(de->d_name, NULL, 10) == dirfd(d))
 			continue;
 		e->fd = strtol(de->d_name, NULL, 10);
-		e->status = fcntl(e->fd, F_GETFL);
+		/* On 64 bits nobody sees this one: open sets it and pipe does not, so a pipe that came back has it. */
+		e->status = fcntl(e->fd, F_GETFL) & ~KERNEL_O_LARGEFILE;
 		e->fdflags = fcntl(e->fd, F_GETFD);
 		len = readlinkat(dirfd(d), de->d_name, e->link, sizeof(e->link) - 1);
 		e->link[len < 0 ? 0 : len] = 0;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::{checkpoint, freeze, image, journal, restore, topology};
+use crate::{checkpoint, freeze, image, install, journal, probes, restore, topology};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -44,6 +44,18 @@ enum Command {
     ///
     /// Containers run again, or stay frozen where that was the end of what was asked for; half restored ones end.
     Recover(journal::RecoverArgs),
+    /// Answer the kubelet's probes in the place of a frozen pod, until told to stop
+    ///
+    /// Liveness with success, readiness with failure; nobody but the node gets a connection. To be started before the
+    /// freeze, and ended before the thaw.
+    AnswerProbes(probes::Args),
+    /// Put plugin, programs and the runtime in place on this host
+    ///
+    /// Podman, CRI-O and containerd, where they are there, get a runtime named rocferry; what they have stays as it is. CRIU is
+    /// tried with the plugin before anything is changed. Nothing is restarted.
+    Install(install::InstallArgs),
+    /// Make this host as it was before `install`
+    Uninstall(install::UninstallArgs),
 }
 
 /// What scripts get.
@@ -93,6 +105,9 @@ impl Cli {
             Command::Thaw(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Recover(args) => block_on(args.run()),
+            Command::AnswerProbes(args) => block_on(args.run()),
+            Command::Install(args) => args.run(),
+            Command::Uninstall(args) => args.run(),
         }
     }
 }

@@ -14,7 +14,9 @@ use thiserror::Error;
 
 use crate::fault::Fault;
 use crate::freeze::FreezeError;
+use crate::install::InstallError;
 use crate::journal::JournalError;
+use crate::probes::ProbeError;
 use crate::restore::rootfs::RootFsError;
 use crate::runtime::RuntimeError;
 
@@ -167,6 +169,12 @@ pub enum Error {
     /// The files of a container.
     #[error(transparent)]
     RootFs(#[from] RootFsError),
+    /// The installation on this host.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// Probes of a frozen pod.
+    #[error(transparent)]
+    Probes(#[from] ProbeError),
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -220,6 +228,10 @@ fn store_step(error: &StoreError) -> Option<&'static str> {
         StoreError::Changed { .. } => "Store it again when nobody writes there any more",
         StoreError::Occupied { .. } => "Name a directory that is empty or not there",
         StoreError::LeaseLost { .. } => "Run the same command again",
+        StoreError::Collection { source } if source.is_permanent() => {
+            "If it is damaged: `rocferry-agent image verify` finds what else is; delete a damaged lease once no upload \
+or download runs, and a damaged checkpoint with `rocferry-agent image rm`"
+        }
         _ => return None,
     })
 }

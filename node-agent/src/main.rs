@@ -32,7 +32,13 @@ fn run(cli: &Cli) -> Result<Exit> {
     match io::stdout().lock().write_all(answer.text.as_bytes()) {
         // Whoever read it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        other => other.context("Cannot write the answer")?,
+        other => {
+            // What was done is done: its name must not be lost.
+            if other.is_err() {
+                say(answer.text.trim_end());
+            }
+            other.context("Cannot write the answer")?;
+        }
     }
     for note in &answer.notes {
         say(&format!("Note: {note}"));

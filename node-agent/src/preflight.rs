@@ -10,6 +10,7 @@ mod space;
 use serde::Serialize;
 
 pub(crate) use cpu::features as cpu_features;
+pub(crate) use criu::trial;
 pub(crate) use immovable::uses_gpu;
 
 use crate::runtime::{Container, Criu, RuntimeKind, Tcp};

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bare::Bare;
 pub use container::{Container, Oci};
+pub(crate) use criu::PLUGIN_FOLDERS;
 pub use criu::{Criu, CriuVersion};
 pub use error::RuntimeError;
 pub use job::{Cancel, Job};

@@ -3,18 +3,15 @@
 mod check;
 mod drawing;
 mod fit;
-mod here;
 mod judge;
 mod load;
 mod ranges;
 mod report;
 mod show;
 
-pub(crate) use here::{has_gpus, reasons_against};
-
 use clap::Subcommand;
 
-pub(crate) use self::fit::{Fit, fit};
+pub(crate) use self::fit::{Fit, fit, has_gpus};
 use crate::cli::Answer;
 use crate::error::Error;
 

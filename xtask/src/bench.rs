@@ -1,10 +1,11 @@
 //! `cargo xtask bench NAME`: measurements, as a table or as one JSON object a line.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rocferry_vm::{Lab, Stream, Userland, source_root};
+use rocferry_vm::{Lab, Servers, Stream, Userland, source_root};
 use serde_json::{Map, Value};
 
 use crate::guest::Programs;
@@ -34,6 +35,9 @@ enum Name {
     Staging,
     /// Registrations of memory with the GPU, for 256 and 10,000 BOs. In a test machine.
     Registrations,
+    /// How long a checkpoint of a process with 256 MiB on its GPU keeps it from running, with a store in a folder and
+    /// one in an S3 server behind a link of 20 ms and 50 MB/s. In a test machine.
+    Freeze,
     /// Storing and reading back a checkpoint of 2 GiB, against tar, zstd and an upload. On this machine, with an S3
     /// server and a directory; needs 12 GiB in TMPDIR and 5 GiB in the cache.
     Store,
@@ -56,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             );
             in_machine(
                 &script,
+                &[],
                 3072 + bytes,
                 2 * u64::from(bytes) + 1024,
                 &mut print,
@@ -63,7 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Name::Registrations => {
             let script = format!("/host/bin/scenarios bench registrations {}", args.gpus);
-            in_machine(&script, 5120, 2048, &mut print)?;
+            in_machine(&script, &[], 5120, 2048, &mut print)?;
+        }
+        Name::Freeze => {
+            let server = Servers::open()?.s3_program()?;
+            let script = "/host/bin/scenarios bench freeze";
+            in_machine(script, &[(server, "versitygw")], 5120, 4096, &mut print)?;
         }
         Name::Store => {
             rocferry_vm::require_zstd()?;
@@ -99,10 +109,21 @@ fn example(package: &str, example: &str, print: &mut Printer) -> Result<()> {
     Ok(())
 }
 
-fn in_machine(script: &str, memory_mib: u32, disk_mib: u64, print: &mut Printer) -> Result<()> {
+/// Runs a command in a test machine that has these programs as well.
+fn in_machine(
+    script: &str,
+    more: &[(PathBuf, &'static str)],
+    memory_mib: u32,
+    disk_mib: u64,
+    print: &mut Printer,
+) -> Result<()> {
     let lab = Lab::open()?;
     lab.prepare(&[Userland::Sid])?;
-    let programs = Programs::build(&lab)?;
+    let programs = more
+        .iter()
+        .fold(Programs::build(&lab)?, |programs, (file, name)| {
+            programs.with(file.clone(), name)
+        });
     let session = lab
         .vm(Userland::Sid)
         .name("bench")

@@ -26,15 +26,18 @@ impl Programs {
         Ok(Self { files })
     }
 
-    /// The same, and what tests it: the conformance test, the scenarios, and the agent that some of them run.
+    /// The same, and what tests it: the conformance test, the scenarios, and the node agent's programs that some of
+    /// them run.
     pub(crate) fn build(lab: &Lab) -> Result<Self> {
         let conformance = lab.c_program(&source_root().join("e2e/conformance"), "conformance")?;
         let scenarios = lab.scenarios()?;
-        let agent = lab.agent()?;
-        Ok(Self::core(lab)?
+        let mut programs = Self::core(lab)?
             .with(conformance, "conformance")
-            .with(scenarios, "scenarios")
-            .with(agent, "rocferry-agent"))
+            .with(scenarios, "scenarios");
+        for name in ["rocferry-agent", "rocferry-hook", "rocferry-runc"] {
+            programs = programs.with(lab.agent(name)?, name);
+        }
+        Ok(programs)
     }
 
     /// With another plugin, or one file more.

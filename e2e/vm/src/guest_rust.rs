@@ -35,13 +35,18 @@ impl Lab {
         self.rust_for_guests(&SCENARIOS)
     }
 
-    /// Builds the node agent's program, without what only debuggers need, which is most of it. Unlike the others it
-    /// runs in userlands alone whose glibc is as new as this machine's: its cases are for the newest CRIU.
+    /// Builds a program of the node agent's, without what only debuggers need, which is most of it. Unlike the others
+    /// it runs in userlands alone whose glibc is as new as this machine's: its cases are for the newest CRIU.
     ///
     /// # Errors
     /// When it does not compile.
-    pub fn agent(&self) -> Result<PathBuf> {
-        let file = build(&AGENT, None)?;
+    pub fn agent(&self, program: &'static str) -> Result<PathBuf> {
+        let product = Product {
+            package: "rocferry-agent",
+            file: program,
+            profile: "dev",
+        };
+        let file = build(&product, None)?;
         let stripped = file.with_extension("stripped");
         let status = Command::new("strip")
             .arg("--strip-debug")
@@ -97,11 +102,6 @@ const PLUGIN: Product = Product {
     package: "rocferry-plugin",
     file: "libamdgpu_plugin.so",
     profile: "release",
-};
-const AGENT: Product = Product {
-    package: "rocferry-agent",
-    file: "rocferry-agent",
-    profile: "dev",
 };
 const SCENARIOS: Product = Product {
     package: "rocferry-scenarios",

@@ -20,10 +20,12 @@
 //! The store knows nothing of GPUs: whoever writes gives it cut points, and it labels what lies between them.
 #![forbid(unsafe_code)]
 
+mod aligned;
 pub mod archive;
 pub mod backend;
 pub mod cache;
 mod catalog;
+mod chain;
 mod checkpoint;
 mod delete;
 pub mod diff;

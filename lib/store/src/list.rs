@@ -7,9 +7,10 @@ use rocferry_image::manifest::{Binding, CheckpointId, DataKeyId, Totals};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use crate::chain::chain;
 use crate::envelope::{ManifestObject, Pin, PublicKey, TrustPolicy};
 use crate::inspect::{BoundTo, InspectedTotals};
-use crate::serial::{chain, display_if};
+use crate::serial::display_if;
 use crate::{Key, Store, StoreError};
 
 /// A checkpoint of a store.

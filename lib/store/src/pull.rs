@@ -7,6 +7,9 @@
 //! Nothing is written to a file before it is verified. A block that is at several places is fetched once, and
 //! blocks that lie together in a pack are fetched together. Zero blocks become holes.
 //!
+//! **Page cache.** Large blocks go to the disk directly unless [`PullOptions::page_cache`] says otherwise. While
+//! a disk writes, other threads decode.
+//!
 //! **Resume.** A copy that was broken off is marked by a file of its own ([`MARKER`]). Pulling into it again
 //! keeps every block that is there, by its content: nothing else says what was written.
 
@@ -17,7 +20,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use rocferry_image::manifest::{FileEntry, Manifest};
-use tokio::sync::{RwLock, Semaphore, mpsc};
+use tokio::sync::{RwLock, mpsc};
 
 use crate::cache::Cache;
 use crate::lease::Held;
@@ -46,7 +49,7 @@ const WINDOW: usize = 64;
 pub struct PullOptions {
     /// Requests at a time.
     pub parallel: usize,
-    /// Threads that look for blocks on this machine, and as many that decode and write.
+    /// Threads that look for blocks on this machine, and as many that decode.
     pub workers: usize,
     /// Where blocks of this machine's checkpoints are kept.
     pub cache: Option<Arc<Cache>>,
@@ -57,6 +60,10 @@ pub struct PullOptions {
     /// Whether all is to be on the disk when the copy is complete. Without it a copy that was complete before
     /// the machine lost power may not be afterwards.
     pub durable: bool,
+    /// Whether all that is written is to be in the page cache afterwards, for somebody who reads it soon and
+    /// has the memory. Without it large blocks go to the disk directly, where the file system can: a checkpoint
+    /// is often larger than the memory that a node can spare, and nobody else's files have to make room.
+    pub page_cache: bool,
 }
 
 impl Default for PullOptions {
@@ -68,6 +75,7 @@ impl Default for PullOptions {
             order: Arc::new(AsListed),
             complete: None,
             durable: false,
+            page_cache: false,
         }
     }
 }
@@ -131,14 +139,7 @@ impl Store {
             let tree = busy.run(move || tree::Tree::prepare(&root, &for_tree));
             let tree = tree.await?;
             let plan = Plan::new(&manifest, &*options.order);
-            let job = Arc::new(Job::new(
-                manifest,
-                tree,
-                keys,
-                options.cache.clone(),
-                options.complete.clone(),
-                progress.clone(),
-            ));
+            let job = Arc::new(Job::new(manifest, tree, keys, options, progress.clone()));
             let working = Arc::clone(&job);
             busy.run(move || working.begin()).await?;
             self.transfer(&busy, &job, plan, options).await?;
@@ -158,8 +159,6 @@ impl Store {
         plan: Plan,
         options: &PullOptions,
     ) -> Result<(), StoreError> {
-        // More threads than processors would take turns on them, each with blocks that no cache holds any more.
-        let writing = &Semaphore::new(options.workers.max(1));
         stream::iter(plan.windows(WINDOW))
             .map(|window| {
                 let job = Arc::clone(job);
@@ -171,8 +170,6 @@ impl Store {
             .map_ok(|run| async move {
                 let bytes = job.fetch(self, &run).await?;
                 let job = Arc::clone(job);
-                // Never closed.
-                let _turn = writing.acquire().await;
                 busy.run(move || job.write(&run, &bytes)).await
             })
             .try_buffer_unordered(options.parallel.max(1))

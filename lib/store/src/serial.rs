@@ -31,18 +31,6 @@ where
     to.collect_seq(values.into_iter().map(ToString::to_string))
 }
 
-/// An error and those below it, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
-
 /// What seals something.
 pub(crate) fn data_key_name(key: Option<DataKeyId>) -> String {
     key.map_or_else(|| "no key".to_owned(), |key| format!("data key {key}"))

@@ -108,6 +108,14 @@ impl StoreKeys {
             value: self.tenant.clone(),
             wanted: "1 to 63 lower-case letters, digits and dashes",
         })?;
+        // Nothing of it is left when this program ends.
+        if url == "memory:" {
+            return Err(Error::Argument {
+                what: "store",
+                value: url.to_owned(),
+                wanted: "file:///DIRECTORY, s3://BUCKET/PREFIX or oci://HOST/REPOSITORY",
+            });
+        }
         let opened = backend::open(url, &tenant);
         Ok(opened.map_err(StoreError::from)?)
     }

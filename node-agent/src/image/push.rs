@@ -12,7 +12,7 @@ use super::access::{Access, signer};
 use super::bar::{Bar, describe};
 use super::cuts::GpuCuts;
 use crate::cli::{Answer, Exit};
-use crate::error::Error;
+use crate::error::{Error, causes};
 use crate::format::{Format, render};
 
 #[derive(Debug, clap::Args)]
@@ -142,10 +142,13 @@ fn binding(text: &str) -> Result<Binding, String> {
     if parts.iter().any(|part| part.is_empty()) {
         return Err("no part of it may be empty".to_owned());
     }
-    Ok(Binding::Pod {
+    let binding = Binding::Pod {
         namespace: (*namespace).to_owned(),
         namespace_uid: (*namespace_uid).to_owned(),
         pod: (*pod).to_owned(),
         container: (*container).to_owned(),
-    })
+    };
+    // Now, and not when all is sent.
+    binding.validate().map_err(|error| causes(&error))?;
+    Ok(binding)
 }

@@ -71,7 +71,7 @@ fn kernel() -> Option<Finding> {
 }
 
 /// Dumps a process that does nothing. `criu check` loads no plugins, a dump does, and one that it cannot load ends it.
-fn trial(criu: &Criu, spool: &Path) -> Result<(), String> {
+pub(crate) fn trial(criu: &Criu, spool: &Path) -> Result<(), String> {
     let words = |error: std::io::Error| format!("a trial is not possible: {error}");
     let dir = tempfile::Builder::new()
         .prefix("trial-")

@@ -1,13 +1,15 @@
 //! The arguments, and the order of things.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rocferry_image::manifest::{CheckpointId, FileEntry, Manifest};
 use rocferry_store::pull::{Order, PullOptions};
 use rocferry_store::{Progress, Store};
+use rocferry_topology::Checks;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{CGROUP_PREFIX, bundle, criu};
 use crate::checkpoint::TCP;
@@ -22,7 +24,8 @@ use crate::journal::{After, Entry, Phase, Subject, Work};
 use crate::node::{RuntimeArgs, StateArgs};
 use crate::preflight::{self, Finding};
 use crate::runtime::{RestoreOptions, RuntimeKind, Tcp};
-use crate::topology;
+use crate::topology::{self, Fit};
+use crate::wrapper;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -186,6 +189,15 @@ impl Args {
         name.unwrap_or_else(|| self.id.to_string())
     }
 
+    /// Do the GPUs fit that the restored processes will see: all, or those of the bundle?
+    fn fit(&self, images: &Path) -> Result<Fit, Error> {
+        let spec = self.bundle.as_deref().map(bundle::spec).transpose()?;
+        let spec = spec.as_ref().and_then(Value::as_object);
+        let sees = |minor| spec.is_none_or(|spec| wrapper::sees(spec, minor));
+        let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
+        topology::fit(images, Path::new("live"), sees, checks)
+    }
+
     async fn make(
         &self,
         store: &Store,
@@ -202,8 +214,7 @@ impl Args {
         self.pull(store, manifest, &tree, stop, report).await?;
         pass(Point::RestorePulled)?;
         let images = tree.join("checkpoint");
-        let reasons = topology::reasons_against(&images)?;
-        if !reasons.is_empty() {
+        if let Fit::No(reasons) = self.fit(&images)? {
             let refusals = reasons
                 .into_iter()
                 .map(|reason| Finding::refusal("topology", reason));

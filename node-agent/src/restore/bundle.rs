@@ -60,7 +60,8 @@ fn shared_memory(spec: &Value) -> Option<PathBuf> {
     source.is_absolute().then(|| source.to_owned())
 }
 
-fn spec(bundle: &Path) -> Result<Value, Error> {
+/// The specification of the new container.
+pub(super) fn spec(bundle: &Path) -> Result<Value, Error> {
     let path = bundle.join("config.json");
     let mut bytes = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(MAX_SPEC).read_to_end(&mut bytes));

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::RuntimeError;
 
 /// Where CRIU looks for plugins if nobody says otherwise, in the packages of distributions.
-const PLUGIN_FOLDERS: [&str; 4] = [
+pub(crate) const PLUGIN_FOLDERS: [&str; 4] = [
     "/usr/lib/criu",
     "/usr/lib64/criu",
     "/usr/lib/x86_64-linux-gnu/criu",

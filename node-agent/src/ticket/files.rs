@@ -73,7 +73,7 @@ pub(crate) fn write_whole(folder: &Path, name: &str, content: &[u8]) -> Result<(
 }
 
 /// Removes a file for good; none is as good.
-pub(super) fn remove_synced(folder: &Path, name: &str) -> Result<(), TicketError> {
+pub(crate) fn remove_synced(folder: &Path, name: &str) -> Result<(), TicketError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = match open(folder, flags, Mode::empty()) {
         Ok(dir) => dir,

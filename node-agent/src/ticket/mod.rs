@@ -29,7 +29,7 @@ pub use content::{
 };
 pub use error::TicketError;
 pub use fence::{FENCE_VERSION, Fence};
-pub(crate) use files::{read_bounded, write_whole};
+pub(crate) use files::{read_bounded, remove_synced, write_whole};
 pub use folder::{DEFAULT_FOLDER, TicketFolder};
 pub use lock::TicketLock;
 pub use name::{ContainerId, ContainerName, InvalidName, Key, PodUid};

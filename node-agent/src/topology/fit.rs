@@ -9,6 +9,11 @@ use super::load;
 use super::report::Report;
 use crate::error::Error;
 
+/// Does a folder hold the images of a process with GPUs?
+pub(crate) fn has_gpus(images: &Path) -> Result<bool, Error> {
+    load::has_gpus(images)
+}
+
 /// The answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
@@ -50,6 +55,9 @@ pub(crate) fn fit(
     if verdict.outcome() == Outcome::Fits {
         return Ok(Fit::Fits);
     }
-    let report = Report::new(&sources, &matchers, &question, &verdict);
-    Ok(Fit::No(report.against()))
+    let reasons = Report::new(&sources, &matchers, &question, &verdict).against();
+    Ok(Fit::No(match reasons.is_empty() {
+        true => vec!["Whether the GPUs fit cannot be told".to_owned()],
+        false => reasons,
+    }))
 }

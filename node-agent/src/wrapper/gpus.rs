@@ -1,17 +1,15 @@
 //! Which GPUs a new container sees.
 
 use rocferry_topology::RenderMinor;
-use serde_json::Value;
-
-use super::bundle::Bundle;
+use serde_json::{Map, Value};
 
 /// Major number of render nodes.
 const DRM_MAJOR: i64 = 226;
 
 /// KFD shows a container the GPUs whose render node its device cgroup lets it read and write. That is what this
 /// specification's rules say; a later rule changes what earlier ones have said.
-pub(crate) fn sees(bundle: &Bundle, minor: RenderMinor) -> bool {
-    let linux = bundle.spec().get("linux");
+pub(crate) fn sees(spec: &Map<String, Value>, minor: RenderMinor) -> bool {
+    let linux = spec.get("linux");
     let rules = linux
         .and_then(|linux| linux.get("resources"))
         .and_then(|resources| resources.get("devices"));
@@ -42,6 +40,7 @@ pub(crate) fn sees(bundle: &Bundle, minor: RenderMinor) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bundle::Bundle;
     use super::*;
 
     fn seen(rules: &str) -> Vec<u32> {
@@ -49,7 +48,7 @@ mod tests {
         let bundle = Bundle::of(&spec);
         let minors = 128..132;
         minors
-            .filter(|minor| sees(&bundle, RenderMinor(*minor)))
+            .filter(|minor| sees(bundle.spec(), RenderMinor(*minor)))
             .collect()
     }
 
@@ -63,6 +62,8 @@ mod tests {
         assert_eq!(seen(r#"[{"allow":true,"access":"rwm"}]"#).len(), 4);
         let all_but_one = r#"[{"allow":true,"type":"a","major":-1,"minor":-1},{"allow":false,"type":"c","major":226,"minor":128,"access":"w"}]"#;
         assert_eq!(seen(all_but_one), [129, 130, 131]);
-        assert!(Bundle::of("{}").spec().is_empty() && !sees(&Bundle::of("{}"), RenderMinor(128)));
+        assert!(
+            Bundle::of("{}").spec().is_empty() && !sees(Bundle::of("{}").spec(), RenderMinor(128))
+        );
     }
 }

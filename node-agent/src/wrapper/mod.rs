@@ -16,7 +16,7 @@
 //! ([`leash`]), by the name it is called with.
 
 mod arguments;
-mod bundle;
+pub(crate) mod bundle;
 mod compare;
 mod create;
 mod criu_log;
@@ -24,7 +24,7 @@ mod decide;
 mod delete;
 mod error;
 mod flags;
-mod gpus;
+pub(crate) mod gpus;
 mod hold;
 mod identity;
 mod leash;
@@ -34,6 +34,7 @@ mod report;
 mod restore;
 mod resume;
 mod runtime;
+mod runtime_state;
 mod settings;
 mod start;
 mod translate;
@@ -45,6 +46,7 @@ use std::process::ExitCode;
 use rustix::process::Pid;
 
 pub use error::WrapperError;
+pub(crate) use gpus::sees;
 
 use crate::error::causes;
 use crate::ticket::{ContainerId, TicketFolder};
@@ -76,9 +78,13 @@ impl Context {
         Place::new(&self.settings.run_folder, self.arguments.global("root"), id)
     }
 
-    /// What goes before every command that we give for the caller.
-    fn globals(&self) -> Vec<OsString> {
-        self.arguments.global_words().cloned().collect()
+    /// What goes before the commands that we give besides the caller's: all that finds the container, and no log.
+    fn globals_without_log(&self) -> Vec<OsString> {
+        let kept = self.arguments.globals.iter().filter(|given| {
+            let name = given.flag.map(|flag| flag.name);
+            !matches!(name, None | Some("log" | "log-format"))
+        });
+        kept.flat_map(|given| given.raw.clone()).collect()
     }
 
     /// Does what the plain runtime does.

@@ -1,8 +1,8 @@
 //! Words that reach the user: what is at the end of the runtime's log becomes the engine's error.
 
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,6 +52,17 @@ impl Report {
         }
     }
 
+    /// The last error in the log, which is the runtime's.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let mut file = File::open(self.file.as_ref()?).ok()?;
+        let length = file.metadata().ok().filter(Metadata::is_file)?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_TAIL)))
+            .ok()?;
+        let mut tail = Vec::new();
+        file.take(MAX_TAIL).read_to_end(&mut tail).ok()?;
+        last_error(&String::from_utf8_lossy(&tail))
+    }
+
     /// Says it. An error goes to standard error as well, where there is no log.
     pub(crate) fn say(&self, level: Level, text: &str) {
         let line = line(self.json, level, text, SystemTime::now());
@@ -68,6 +79,20 @@ impl Report {
             let _ = writeln!(io::stderr().lock(), "rocferry-runc: {}", one_line(text));
         }
     }
+}
+
+/// How much of a log's end is looked at, in bytes.
+const MAX_TAIL: u64 = 64 << 10;
+
+fn last_error(log: &str) -> Option<String> {
+    log.lines().rev().find_map(|line| {
+        if let Ok(value) = serde_json::from_str::<serde_json::Value>(line) {
+            let is_error = value.get("level")?.as_str()? == "error";
+            return is_error.then(|| value.get("msg")?.as_str().map(str::to_owned))?;
+        }
+        let (_, text) = line.split_once("level=error msg=")?;
+        Some(text.trim_matches('"').to_owned())
+    })
 }
 
 /// As runc and crun write it.
@@ -142,6 +167,18 @@ mod tests {
         assert_eq!(value["msg"], "rocferry: a \"b\" c ");
         assert_eq!(text.matches('\n').count(), 1);
         assert!(line(false, Level::Warning, "x", at).contains("level=warning msg=\"rocferry: x\""));
+    }
+
+    #[test]
+    fn the_runtimes_last_error_is_found() {
+        let json = r#"{"level":"error","msg":"first"}
+{"level":"error","msg":"openat2 x: \"no\""}
+{"level":"warning","msg":"w"}
+{"half"#;
+        assert_eq!(last_error(json).as_deref(), Some("openat2 x: \"no\""));
+        let text = "time=\"t\" level=warning msg=w\ntime=\"t\" level=error msg=\"it is so\"\n";
+        assert_eq!(last_error(text).as_deref(), Some("it is so"));
+        assert_eq!(last_error("nothing\n[]\n7"), None);
     }
 
     #[test]

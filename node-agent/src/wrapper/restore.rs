@@ -14,9 +14,10 @@ use super::compare::differences;
 use super::decide::{Decision, Known};
 use super::error::WrapperError;
 use super::gpus::sees;
-use super::hold::{self, ANNOTATION, Cgroup, CriuConf, Note as _, Plan, Proof};
+use super::hold::{self, ANNOTATION, Cgroup, CriuConf, Note as _, Plan, Proof, SECOND_WAY};
 use super::place::{Place, Record};
 use super::report::Level;
+use super::runtime_state::runtime_state;
 use super::translate::{Restore, restore_words};
 use super::{criu_log, proofs};
 use crate::error::causes;
@@ -55,6 +56,10 @@ pub(super) fn run(
         flag: "the container's id".to_owned(),
         why: "it is too long, or has unusual characters",
     })?;
+    // What is there already is not ours to clean up after a failure; the runtime says so.
+    if runtime_state(context)?.is_some() {
+        return context.plain();
+    }
     let mut attempt = Attempt {
         place: context.place(&id),
         context,
@@ -107,7 +112,9 @@ impl Attempt<'_> {
         if let Some(script) = &script {
             conf.check(script)?;
         }
-        let done = self.restore(&words).and_then(|()| self.settle(&conf));
+        let done = self
+            .restore(&words, &conf)
+            .and_then(|()| self.settle(&conf));
         if done.is_err() {
             self.clean_up();
         }
@@ -138,7 +145,7 @@ impl Attempt<'_> {
             .filter(off)
             .fold(checks, |checks, switch| checks.with(switch, false));
         let machine = &self.context.settings.topology;
-        let sees = |minor| sees(self.bundle, minor);
+        let sees = |minor| sees(self.bundle.spec(), minor);
         match fit(&self.ticket.images, machine, sees, checks) {
             Ok(Fit::NoGpus) => Ok(()),
             Ok(Fit::Fits) => {
@@ -172,9 +179,14 @@ impl Attempt<'_> {
         Ok(script)
     }
 
-    fn restore(&self, words: &[OsString]) -> Result<(), WrapperError> {
+    fn restore(&self, words: &[OsString], conf: &CriuConf) -> Result<(), WrapperError> {
         let off = self.ticket.checks_off.iter();
-        let environment: Vec<_> = off.map(|name| (name.clone(), "0".to_owned())).collect();
+        let mut environment: Vec<_> = off
+            .map(|name| (name.clone().into(), OsString::from("0")))
+            .collect();
+        if self.held {
+            environment.push((SECOND_WAY.into(), conf.second().into()));
+        }
         let status = self.context.runtime.run(words, &environment)?;
         if status.success() {
             return Ok(());
@@ -189,7 +201,9 @@ impl Attempt<'_> {
         }
         if reason.is_empty() {
             let program = self.context.runtime.program.display();
-            reason = format!("{program} ended with {status}, and CRIU has written no error");
+            let said = self.context.report.last_error();
+            let said = said.unwrap_or_else(|| "CRIU has written no error".to_owned());
+            reason = format!("{program} ended with {status}: {said}");
         }
         if let Some(kept) = self.keep_log(&log) {
             reason = format!("{reason} (all of it is in {})", kept.display());
@@ -244,7 +258,7 @@ impl Attempt<'_> {
         if let Ok(Some(proof)) = Proof::read(self.place.folder()) {
             let _ = Cgroup::at(proof.cgroup).kill();
         }
-        let mut words = self.context.globals();
+        let mut words = self.context.globals_without_log();
         words.extend(["delete", "--force"].map(OsString::from));
         words.push(self.id.as_str().into());
         // Its complaint about a container that never came to be is none of ours.

@@ -73,7 +73,7 @@ impl Runtime {
     pub(crate) fn run(
         &self,
         words: &[OsString],
-        environment: &[(String, String)],
+        environment: &[(OsString, OsString)],
     ) -> Result<ExitStatus, WrapperError> {
         let mut command = leash::command(&self.program, words)?;
         command.envs(environment.iter().map(|(name, value)| (name, value)));

@@ -3,11 +3,13 @@
 mod check;
 mod hostile;
 mod image;
+mod install;
 mod machines;
 mod node;
 mod processes;
 mod run;
 mod show;
+mod store_refusals;
 #[expect(
     dead_code,
     reason = "these are read from another folder than lib/topology's tests expect"

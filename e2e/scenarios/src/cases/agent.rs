@@ -4,13 +4,20 @@ mod carry;
 mod containers;
 mod crashes;
 mod failures;
+mod freeze_speed;
 mod holding;
+mod installed;
+mod probing;
 mod tool;
+
+pub(crate) use freeze_speed::freeze_speed;
 
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 5] = [
+pub(crate) const GROUPS: [&[Case]; 7] = [
+    probing::CASES,
+    installed::CASES,
     carry::CASES,
     failures::CASES,
     holding::CASES,

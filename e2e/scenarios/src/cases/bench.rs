@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::agent::freeze_speed;
 use crate::case::Lab;
 use crate::criu::Criu;
 use crate::proc;
@@ -23,6 +24,7 @@ pub(crate) fn run(name: &str, args: &[String]) -> Result<bool> {
     let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
     match name {
         "staging" => staging(number(0, 2048)?, number(1, 1)?),
+        "freeze" => freeze_speed(&mut lab()?),
         "registrations" => {
             let gpus = number(0, 1)?;
             [256, 10_000]

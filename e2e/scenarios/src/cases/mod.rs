@@ -39,6 +39,7 @@ pub(crate) fn all() -> Vec<Case> {
         containers::runc::CASES,
         containers::engines::CASES,
         containers::failures::CASES,
+        containers::hook::CASES,
         topology_trees::CASES,
         topology_presets::CASES,
         topology_described::CASES,

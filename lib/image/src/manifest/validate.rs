@@ -184,7 +184,11 @@ fn tree(files: &[FileEntry]) -> Result<(), ManifestError> {
 }
 
 impl Binding {
-    fn validate(&self) -> Result<(), ManifestError> {
+    /// Checks that a manifest can carry it.
+    ///
+    /// # Errors
+    /// [`ManifestError::Text`] for the first name that is empty, longer than 255 bytes, or has control characters.
+    pub fn validate(&self) -> Result<(), ManifestError> {
         let Self::Pod {
             namespace,
             namespace_uid,

@@ -11,8 +11,9 @@
 //! `s` and `baseline_s` are seconds from the start to the end of the processes, the better of two rounds, in
 //! each of which both sides take turns. Before each of them everything that is to be read is in memory and
 //! everything that was written before is on the disk. `sent_mib` went over the wire (at `pull`: came),
-//! `peak_rss_mib` is what the store's process took at most. Neither side waits for files that it has pulled
-//! to be on the disk; both do for what they have sent to the directory.
+//! `peak_rss_mib` is what the store's process took at most. Both sides wait for what they have sent to the
+//! directory to be on the disk, neither for files that it has pulled: the other side leaves them in the page
+//! cache, the store, as it always does, has most of them on the disk by then.
 
 use std::error::Error;
 use std::ffi::OsStr;

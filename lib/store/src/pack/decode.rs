@@ -7,13 +7,14 @@ use zstd::bulk::Decompressor;
 
 use super::PackError;
 use super::encode::frame_check;
+use crate::aligned::Aligned;
 use crate::seal::{Keys, Piece};
 
 /// Opens, decompresses and verifies blocks. Keeps its buffers: one for each thread that decodes.
 pub struct BlockDecoder {
     zstd: Decompressor<'static>,
     opened: Vec<u8>,
-    plain: Vec<u8>,
+    plain: Aligned,
 }
 
 impl BlockDecoder {
@@ -25,7 +26,7 @@ impl BlockDecoder {
         Ok(Self {
             zstd: Decompressor::new().map_err(PackError::Compression)?,
             opened: Vec::new(),
-            plain: Vec::new(),
+            plain: Aligned::default(),
         })
     }
 
@@ -59,13 +60,11 @@ impl BlockDecoder {
         let plain = match encoding {
             Encoding::Raw => opened,
             Encoding::Zstd => {
-                self.plain.clear();
-                self.plain.reserve(size as usize);
-                // Never gets more room than there is: that of the largest block so far.
-                self.zstd
-                    .decompress_to_buffer(opened, &mut self.plain)
-                    .map_err(|_| damaged("it cannot be decompressed"))?;
-                &self.plain
+                // Never gets more room than the block has.
+                let room = self.plain.room(size as usize);
+                let length = self.zstd.decompress_to_buffer(opened, room);
+                let length = length.map_err(|_| damaged("it cannot be decompressed"))?;
+                room.get(..length).unwrap_or_default()
             }
         };
         if plain.len() != size as usize {

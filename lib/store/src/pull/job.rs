@@ -9,17 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use rocferry_image::manifest::{BlockRef, Content, Manifest};
 use rustix::fs::SeekFrom;
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
 
+use super::PullOptions;
 use super::blocks::Decoders;
 use super::plan::{Run, Target, Wanted};
 use super::tree::Tree;
+use crate::aligned::is_aligned;
 use crate::backend::{Backend, BackendError};
 use crate::cache::Cache;
 use crate::pack::is_zero;
 use crate::progress::{Count, Progress};
 use crate::seal::Keys;
 use crate::{Key, Store, StoreError};
+
+/// A smaller block goes through the page cache: for it the way past is the longer one.
+const DIRECT: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Job {
@@ -30,6 +36,10 @@ pub(super) struct Job {
     complete: Option<mpsc::UnboundedSender<String>>,
     progress: Progress,
     decoders: Decoders,
+    page_cache: bool,
+    /// As many as threads may decode at a time.
+    turns: Semaphore,
+    runtime: Handle,
     /// Blocks that each file still wants.
     left: Vec<AtomicU64>,
 }
@@ -39,8 +49,7 @@ impl Job {
         manifest: Arc<Manifest>,
         tree: Tree,
         keys: Arc<Keys>,
-        cache: Option<Arc<Cache>>,
-        complete: Option<mpsc::UnboundedSender<String>>,
+        options: &PullOptions,
         progress: Progress,
     ) -> Self {
         let left = manifest.files.iter().map(|file| {
@@ -52,10 +61,13 @@ impl Job {
             manifest,
             tree,
             keys,
-            cache,
-            complete,
+            cache: options.cache.clone(),
+            complete: options.complete.clone(),
             progress,
             decoders: Decoders::default(),
+            page_cache: options.page_cache,
+            turns: Semaphore::new(options.workers.max(1)),
+            runtime: Handle::current(),
         }
     }
 
@@ -196,14 +208,25 @@ impl Job {
         Ok(())
     }
 
+    /// Verifies a block and writes it to its places.
     fn decode(&self, block: &Wanted, stored: &[u8]) -> Result<(), StoreError> {
-        self.decoders.with(|decoder| {
+        self.decoders.with(|decoder, copy| {
+            // More threads than processors would take turns on them, each with blocks that no cache holds any
+            // more. While a disk writes, another one has its turn.
+            let turn = self.runtime.block_on(self.turns.acquire());
             let plain = decoder.decode(&self.keys, block.id, block.size, block.encoding, stored)?;
+            let direct = !self.page_cache && plain.len() >= DIRECT;
+            let plain = match direct && !is_aligned(plain) {
+                true => copy.copy(plain),
+                false => plain,
+            };
+            if direct {
+                drop(turn);
+            }
             for target in &block.targets {
-                let file = self.tree.file(&self.manifest.files[target.file])?;
-                let written = file.write_all_at(plain, target.position);
-                written.map_err(self.failed("Writing", target.file))?;
-                drop(file);
+                let entry = &self.manifest.files[target.file];
+                let written = self.tree.write(entry, plain, target.position, direct);
+                written?;
                 self.placed(*target, block.size);
             }
             Ok(())

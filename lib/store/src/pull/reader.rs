@@ -116,7 +116,7 @@ impl Shared {
             error => error.into(),
         })?;
         let decoding = tokio::task::spawn_blocking(move || {
-            self.decoders.with(|decoder| {
+            self.decoders.with(|decoder, _| {
                 let plain = decoder.decode(&self.keys, id, size, encoding, &bytes)?;
                 Ok(plain.to_vec())
             })

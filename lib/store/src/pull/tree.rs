@@ -1,9 +1,11 @@
 //! The directory that a checkpoint is written to.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rocferry_image::manifest::{Content, FileEntry, Manifest};
 use rustix::fs::{
@@ -11,6 +13,7 @@ use rustix::fs::{
 };
 
 use crate::StoreError;
+use crate::aligned::fits;
 
 /// Name of the file that marks a copy that is not complete. It holds the name of the checkpoint.
 pub const MARKER: &str = ".rocferry-pull";
@@ -24,6 +27,8 @@ pub(super) struct Tree {
     resumed: bool,
     /// Whether owners can be given.
     owners: bool,
+    /// Whether the file system has not yet refused to write past the page cache.
+    direct: AtomicBool,
     /// The mark, locked: nobody else writes here.
     mark: Option<File>,
 }
@@ -44,6 +49,7 @@ impl Tree {
             path: path.to_owned(),
             resumed: false,
             owners: rustix::process::geteuid().is_root(),
+            direct: AtomicBool::new(true),
             mark: None,
         };
         tree.resumed = tree.mark(manifest)?;
@@ -145,16 +151,60 @@ impl Tree {
         let path = &entry.path;
         let file = self.open(path, OFlags::RDWR | OFlags::CREATE);
         let file = file.map_err(self.failed("Making", path))?;
-        let meta = file.metadata().map_err(self.failed("Reading", path))?;
-        if !meta.is_file() {
-            let (path, reason) = (path.clone(), "something else is in its place".to_owned());
-            return Err(StoreError::Unfit { path, reason });
-        }
-        if meta.len() != entry.size() {
+        if self.regular(&file, path)?.len() != entry.size() {
             let sized = file.set_len(entry.size());
             sized.map_err(self.failed("Writing", path))?;
         }
         Ok(file)
+    }
+
+    /// What the file system says of a file, which must be a regular one.
+    fn regular(&self, file: &File, path: &str) -> Result<Metadata, StoreError> {
+        let meta = file.metadata().map_err(self.failed("Reading", path))?;
+        if !meta.is_file() {
+            let reason = "something else is in its place".to_owned();
+            let path = path.to_owned();
+            return Err(StoreError::Unfit { path, reason });
+        }
+        Ok(meta)
+    }
+
+    /// Writes to a file that is there, past the page cache if that is wanted and can be.
+    pub(super) fn write(
+        &self,
+        entry: &FileEntry,
+        bytes: &[u8],
+        position: u64,
+        direct: bool,
+    ) -> Result<(), StoreError> {
+        let direct = direct && fits(bytes.len(), position) && self.direct.load(Ordering::Relaxed);
+        if direct && self.write_direct(&entry.path, bytes, position)? {
+            return Ok(());
+        }
+        let written = self.file(entry)?.write_all_at(bytes, position);
+        written.map_err(self.failed("Writing", &entry.path))
+    }
+
+    /// Writes past the page cache. False if the file system cannot do that.
+    fn write_direct(&self, path: &str, bytes: &[u8], position: u64) -> Result<bool, StoreError> {
+        let cannot = |error: &io::Error| {
+            error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
+        };
+        let written = match self.open(path, OFlags::WRONLY | OFlags::DIRECT) {
+            Ok(file) => {
+                self.regular(&file, path)?;
+                file.write_all_at(bytes, position)
+            }
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if cannot(&error) => {
+                self.direct.store(false, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(error) => Err(self.failed("Writing", path)(error)),
+        }
     }
 
     /// Gives a file its mode, owner and time, when its content is there.
@@ -219,6 +269,15 @@ impl Tree {
 
     fn failed(&self, operation: &'static str, path: &str) -> impl FnOnce(io::Error) -> StoreError {
         StoreError::file(operation, self.path.join(path))
+    }
+}
+
+impl Drop for Tree {
+    /// Closing the mark would not end the lock while a child process that was just forked still has it.
+    fn drop(&mut self) {
+        if let Some(mark) = &self.mark {
+            let _ = rustix::fs::flock(mark, FlockOperation::Unlock);
+        }
     }
 }
 

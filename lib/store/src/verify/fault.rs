@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use thiserror::Error;
 
 use crate::backend::BackendError;
-use crate::serial::chain;
+use crate::chain::chain;
 use crate::{Key, StoreError};
 
 /// Something that is not as it should be.

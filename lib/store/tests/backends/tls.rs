@@ -82,3 +82,28 @@ fn certificates_are_looked_at() {
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 passed"), "{text}");
 }
+
+#[test]
+fn a_machine_that_trusts_nobody_is_told_so() {
+    const NAME: &str = "tls::a_machine_that_trusts_nobody_is_told_so";
+    if child::argument().is_some() {
+        let options = Options {
+            variables: Variables::only([]),
+            retry: RetryPolicy::default(),
+        };
+        for url in ["s3://bucket/prefix", "oci://localhost/store"] {
+            // Where a client can be had without, that is well.
+            if let Err(error) = open_with(url, &tenant(), &options) {
+                let error = error.to_string();
+                assert!(error.contains("CA certificates"), "{url}: {error}");
+            }
+        }
+        return;
+    }
+    let nobody = [
+        "env",
+        "SSL_CERT_FILE=/dev/null",
+        "SSL_CERT_DIR=/nonexistent",
+    ];
+    child::run(NAME, "once", &nobody);
+}

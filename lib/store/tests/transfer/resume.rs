@@ -1,14 +1,17 @@
 //! Copies that are broken off and go on.
 
 use std::fs;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use rocferry_store::backend::{Backend, BackendError, Existing, Meta, ObjectWriter};
 use rocferry_store::pull::{MARKER, PullOptions};
 use rocferry_store::{Key, Kind, StoreError};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
 use crate::lab::{assert_same, key_file, memory, open, pull, push, sample};
 
@@ -17,6 +20,20 @@ use crate::lab::{assert_same, key_file, memory, open, pull, push, sample};
 struct Budget {
     inner: Arc<dyn Backend>,
     left: AtomicU64,
+    /// Gets what a child would have that is forked when reading is refused: the open mark below this
+    /// directory.
+    forked: Option<(PathBuf, Mutex<Option<OwnedFd>>)>,
+}
+
+/// The same open file as the one of this process with this path.
+fn inherited(path: &Path) -> Option<OwnedFd> {
+    let own = rustix::process::getpid();
+    let own = rustix::process::pidfd_open(own, PidfdFlags::empty()).expect("pidfd");
+    let open = fs::read_dir("/proc/self/fd").expect("list").flatten();
+    let number = open
+        .filter(|file| fs::read_link(file.path()).is_ok_and(|target| target == path))
+        .find_map(|file| file.file_name().to_str()?.parse().ok())?;
+    Some(rustix::process::pidfd_getfd(own, number, PidfdGetfdFlags::empty()).expect("fd"))
 }
 
 #[async_trait]
@@ -33,6 +50,9 @@ impl Backend for Budget {
                 .left
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
             if taken.is_err() {
+                if let Some((dir, forked)) = &self.forked {
+                    *forked.lock().expect("lock") = inherited(&dir.join(MARKER));
+                }
                 return Err(BackendError::Denied {
                     operation: "Reading",
                     object: key.to_string(),
@@ -89,6 +109,7 @@ async fn a_copy_goes_on_from_where_it_was_broken_off() {
         let budget = Budget {
             inner: memory.clone(),
             left: AtomicU64::new(1),
+            forked: None,
         };
         let store = open(Arc::new(budget), &key_file(7)).await;
         match pull(&store, &manifest, &to, &options).await {
@@ -97,10 +118,10 @@ async fn a_copy_goes_on_from_where_it_was_broken_off() {
                 break;
             }
             Err(error) => {
-                assert!(matches!(
-                    error,
-                    StoreError::Backend(BackendError::Denied { .. })
-                ));
+                assert!(
+                    matches!(error, StoreError::Backend(BackendError::Denied { .. })),
+                    "{error:?}"
+                );
                 assert!(to.join(MARKER).exists());
                 // What lies there may have been changed meanwhile, by whatever broke it off.
                 if tries == 2 {
@@ -126,6 +147,30 @@ async fn a_copy_goes_on_from_where_it_was_broken_off() {
     // Whole, it is not touched again.
     let error = pull(&store, &manifest, &to, &options).await;
     assert!(matches!(error, Err(StoreError::Occupied { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_is_forked_meanwhile_keeps_nobody_away() {
+    let dir = tempfile::tempdir().expect("dir");
+    let from = dir.path().join("from");
+    sample(&from, 1);
+    let memory = memory();
+    let store = open(memory.clone(), &key_file(7)).await;
+    let (manifest, _) = push(&store, &from).await.expect("stored");
+    let to = dir.path().join("to");
+    let budget = Arc::new(Budget {
+        inner: memory,
+        left: AtomicU64::new(1),
+        forked: Some((to.clone(), Mutex::new(None))),
+    });
+    let refusing = open(budget.clone(), &key_file(7)).await;
+    let options = PullOptions::default();
+    let broken = pull(&refusing, &manifest, &to, &options).await;
+    broken.expect_err("refused");
+    let (_, forked) = budget.forked.as_ref().expect("set");
+    assert!(forked.lock().expect("lock").is_some(), "no open mark");
+    pull(&store, &manifest, &to, &options).await.expect("read");
+    assert_same(&from, &to);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,17 +30,22 @@ async fn every_byte_and_every_file_comes_back() {
         assert!(sent.packs >= 2 && sent.zero > 10 * BLOCK as u64, "{sent:?}");
         // One block is there twice.
         assert_eq!(sent.known, BLOCK as u64);
-        let to = dir.path().join("to");
-        let got = pull(&store, &manifest, &to, &PullOptions::default()).await;
-        let got = got.expect("read");
-        assert_same(&from, &to);
-        assert_eq!((got.done, got.expected), (sent.done, sent.expected));
-        assert_eq!(got.moved, manifest.stored_size());
-        let regular = |file: &&FileEntry| matches!(file.content, Content::Regular(_));
-        let files = manifest.files.iter().filter(regular).count();
-        assert_eq!(got.files, files as u64);
-        let holes = fs::metadata(to.join("holes")).expect("meta");
-        assert!(holes.blocks() * 512 < 2 * BLOCK as u64 + 65536, "no holes");
+        for page_cache in [false, true] {
+            let to = dir.path().join(format!("to-{page_cache}"));
+            let options = PullOptions {
+                page_cache,
+                ..PullOptions::default()
+            };
+            let got = pull(&store, &manifest, &to, &options).await.expect("read");
+            assert_same(&from, &to);
+            assert_eq!((got.done, got.expected), (sent.done, sent.expected));
+            assert_eq!(got.moved, manifest.stored_size());
+            let regular = |file: &&FileEntry| matches!(file.content, Content::Regular(_));
+            let files = manifest.files.iter().filter(regular).count();
+            assert_eq!(got.files, files as u64);
+            let holes = fs::metadata(to.join("holes")).expect("meta");
+            assert!(holes.blocks() * 512 < 2 * BLOCK as u64 + 65536, "no holes");
+        }
         // No lease is left.
         let leases = store.backend().list(Kind::Lease).await.expect("list");
         assert_eq!(leases, []);

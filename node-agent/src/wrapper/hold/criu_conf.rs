@@ -12,7 +12,12 @@ use crate::wrapper::flags::Family;
 /// Annotation that names the file.
 pub(crate) const ANNOTATION: &str = "org.criu.config";
 
+/// Variable of the environment that names another one. A held container's script stands in both: the runtime and CRIU
+/// ignore a file that is not there, and either alone must do.
+pub(crate) const SECOND_WAY: &str = "CRIU_CONFIG_FILE";
+
 const NAME: &str = "criu.conf";
+const SECOND: &str = "criu-second.conf";
 
 /// Longest configuration of a site, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -53,9 +58,23 @@ impl CriuConf {
         self.folder.join(NAME)
     }
 
+    /// Where its second copy is.
+    pub(crate) fn second(&self) -> PathBuf {
+        self.folder.join(SECOND)
+    }
+
     /// Writes it for a restore, with a script or without.
     pub(crate) fn for_restore(&self, script: Option<&Path>, tcp: Tcp) -> Result<(), WrapperError> {
         let mut text = self.site.clone();
+        if let Some(script) = script {
+            // A variable that is set already names what the site wants to be read.
+            let mut second = match std::env::var_os(SECOND_WAY) {
+                Some(file) => read_bounded(Path::new(&file), MAX_FILE)?.unwrap_or_default(),
+                None => Vec::new(),
+            };
+            second.extend(format!("\naction-script {}\n", word(script)?).bytes());
+            write_whole(&self.folder, SECOND, &second)?;
+        }
         if tcp == Tcp::Close {
             text.extend(b"tcp-close\n");
         }

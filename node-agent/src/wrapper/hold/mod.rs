@@ -22,6 +22,6 @@ mod script;
 mod tree;
 
 pub(crate) use cgroup::{Cgroup, CgroupError, hierarchy};
-pub(crate) use criu_conf::{ANNOTATION, CriuConf};
+pub(crate) use criu_conf::{ANNOTATION, CriuConf, SECOND_WAY};
 pub(crate) use files::{Note, Plan, Proof, Stage};
 pub(crate) use script::{LINK, is_script, main};

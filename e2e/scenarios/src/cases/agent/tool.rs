@@ -30,7 +30,8 @@ pub(super) const fn case(
 /// The agent of a machine, with a store that other machines reach too.
 pub(super) struct Agent {
     state: PathBuf,
-    store: PathBuf,
+    store: String,
+    environment: Vec<(String, String)>,
     plugins: PathBuf,
 }
 
@@ -76,7 +77,8 @@ impl Agent {
     pub(super) fn new(lab: &mut Lab) -> Result<Self> {
         Ok(Self {
             state: lab.folder("state")?,
-            store: lab.folder("store")?,
+            store: format!("file://{}", lab.folder("store")?.display()),
+            environment: Vec::new(),
             plugins: lab.criu.libdir().to_owned(),
         })
     }
@@ -86,8 +88,22 @@ impl Agent {
         Ok(Self {
             state: lab.folder("state")?,
             store: self.store.clone(),
+            environment: self.environment.clone(),
             plugins: self.plugins.clone(),
         })
+    }
+
+    /// With its own state somewhere else.
+    pub(super) fn with_state(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.state);
+        self
+    }
+
+    /// With another store, and what the environment says of that.
+    pub(super) fn with_store(mut self, url: &str, environment: &[(String, String)]) -> Self {
+        url.clone_into(&mut self.store);
+        self.environment = environment.to_vec();
+        self
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -95,7 +111,8 @@ impl Agent {
         command
             .args(words)
             .env("ROCFERRY_STATE", &self.state)
-            .env("ROCFERRY_STORE", format!("file://{}", self.store.display()))
+            .env("ROCFERRY_STORE", &self.store)
+            .envs(self.environment.iter().cloned())
             .env("ROCFERRY_PLUGINS", &self.plugins)
             .env("ROCFERRY_LOG", "debug")
             .stdin(Stdio::null());
@@ -205,6 +222,10 @@ impl OwnCgroup {
         let path = PathBuf::from("/sys/fs/cgroup/workload");
         fs::create_dir_all(&path)?;
         Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 
     pub(super) fn start(&self, lab: &mut Lab, args: &[&str]) -> Result<Workload> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod engines;
 pub(crate) mod failures;
+pub(crate) mod hook;
 pub(crate) mod runc;
 
 use crate::case::{Case, Lab, On};
@@ -24,7 +25,7 @@ const fn case(name: &'static str, run: fn(&mut Lab) -> anyhow::Result<()>) -> Ca
     Case {
         name,
         on: On::Newest,
-        limit_s: 240,
+        limit_s: 600,
         run,
     }
 }

@@ -49,6 +49,32 @@ impl Temporary {
         self.file.write_all(bytes)
     }
 
+    /// Adds bytes at the end, past the page cache if they and the file so far are aligned for that and the
+    /// file system can.
+    pub(super) fn write_direct(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let direct = self.set_direct(true).is_ok();
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Not at this alignment, or only a part was written and the rest is not aligned.
+                Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if direct {
+            self.set_direct(false)?;
+        }
+        self.write(bytes)
+    }
+
+    fn set_direct(&self, direct: bool) -> Result<(), Errno> {
+        let mut flags = rustix::fs::fcntl_getfl(&self.file)?;
+        flags.set(OFlags::DIRECT, direct);
+        rustix::fs::fcntl_setfl(&self.file, flags)
+    }
+
     /// Gives it its name, durably. `false`: it has to be kept apart from one that exists.
     pub(super) fn commit(mut self, name: &str, existing: Existing) -> io::Result<bool> {
         self.file.sync_all()?;

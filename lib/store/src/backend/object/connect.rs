@@ -8,6 +8,7 @@ use object_store::{ClientOptions, RetryConfig};
 use super::profile::{self, Profile};
 use super::watch::Watching;
 use crate::backend::{BackendError, Variables};
+use crate::chain::chain;
 
 /// For a connection to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -133,7 +134,7 @@ pub(super) fn connect(
         // Not every server deletes several at once, and we have one at a time.
         .with_config(AmazonS3ConfigKey::DisableBulkDelete, "true")
         .build()
-        .map_err(|error| refused(error.to_string()))
+        .map_err(|error| refused(chain(&error)))
 }
 
 fn with_profile(mut builder: AmazonS3Builder, profile: Profile) -> AmazonS3Builder {

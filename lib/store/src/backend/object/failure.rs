@@ -7,6 +7,7 @@ use object_store::client::HttpError;
 
 use crate::Key;
 use crate::backend::BackendError;
+use crate::chain::chain;
 
 /// Why a request failed, as far as the server says.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -172,16 +173,6 @@ fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
         next = error.source();
     }
     None
-}
-
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text.push_str(&format!(": {error}"));
-        next = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

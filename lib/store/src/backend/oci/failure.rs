@@ -6,6 +6,7 @@ use std::time::Duration;
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 
 use crate::backend::BackendError;
+use crate::chain::chain;
 
 /// Why something failed.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +129,10 @@ pub(super) fn transport(
     // The address may hold a signature of a storage service.
     let error = error.without_url();
     let object = object.to_owned();
-    if error.is_builder() || error.is_redirect() || chain(&error).contains("certificate") {
+    if error.is_builder()
+        || error.is_redirect()
+        || chain(&error).to_lowercase().contains("certificate")
+    {
         return BackendError::failed(operation, object, error);
     }
     BackendError::Unavailable {
@@ -137,16 +141,6 @@ pub(super) fn transport(
         retry_after: None,
         source: Box::new(error),
     }
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text.push_str(&error.to_string());
-        next = error.source();
-    }
-    text.to_lowercase()
 }
 
 fn refused(error: &BackendError) -> Option<&Refused> {

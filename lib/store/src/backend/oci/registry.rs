@@ -20,6 +20,7 @@ use super::{Location, manifest};
 use crate::StoreName;
 use crate::backend::http::retry_after;
 use crate::backend::{BackendError, Variables};
+use crate::chain::chain;
 
 /// For a connection to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -93,13 +94,13 @@ impl Registry {
         };
         let scheme = if location.plain { "http" } else { "https" };
         let base = Url::parse(&format!("{scheme}://{host}/v2/{repository}/"))
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(chain(&error)))?;
         let client = Client::builder()
             .user_agent(concat!("rocferry/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             .read_timeout(ANSWER)
             .build()
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(chain(&error)))?;
         let auth = Auth::new(&base, &location.host, &repository, variables);
         Ok(Self { client, base, auth })
     }
