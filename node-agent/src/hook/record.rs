@@ -138,7 +138,6 @@ macro_rules! as_number {
             use rocferry_topology::$type;
             use serde::{Deserialize, Deserializer, Serializer};
 
-            #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
             pub(super) fn serialize<S: Serializer>(
                 value: &$type,
                 to: S,

@@ -51,7 +51,7 @@ impl ContainerState {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Cursor};
+    use std::io;
 
     use super::*;
 
@@ -95,7 +95,10 @@ mod tests {
             matches!(error, HookError::TooLarge { limit: MAX_STATE }),
             "{error}"
         );
-        let longest = " ".repeat(MAX_STATE as usize - 22) + r#"{"id":"a","bundle":"/"}"#;
-        ContainerState::read(Cursor::new(&longest[1..])).expect("the longest");
+        let state = r#"{"id":"a","bundle":"/"}"#;
+        let limit = usize::try_from(MAX_STATE).expect("small");
+        let longest = " ".repeat(limit - state.len()) + state;
+        ContainerState::read(longest.as_bytes()).expect("the longest");
+        ContainerState::read(format!(" {longest}").as_bytes()).expect_err("a byte more");
     }
 }

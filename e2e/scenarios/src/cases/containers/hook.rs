@@ -13,8 +13,8 @@ use crate::containers::{Device, Podman, Runtime};
 
 pub(crate) const CASES: &[Case] = &[case("containers/hook", hook)];
 
-/// Podman's own folder for hooks, and the files for it.
-const HOOKS: &str = "/etc/containers/oci/hooks.d";
+/// The folder that Podman reads unless told otherwise, and the files for it.
+const HOOKS: &str = "/usr/share/containers/oci/hooks.d";
 const FILES: [(&str, &str); 2] = [
     (
         "rocferry-record.json",
