@@ -10,11 +10,11 @@ use crate::proc;
 pub(crate) const CASES: &[Case] = &[
     case(
         "agent/carried_to_another_machine_and_back",
-        180,
+        300,
         there_and_back,
     ),
     case("agent/a_tree_in_a_shared_cgroup", 120, shared_cgroup),
-    case("agent/upload_follows_the_dump", 180, follows),
+    case("agent/upload_follows_the_dump", 360, follows),
 ];
 
 /// Two generations, on GPUs with other ids each time, through a store.

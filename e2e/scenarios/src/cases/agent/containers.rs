@@ -11,7 +11,7 @@ use crate::cases::round_trip::OTHER;
 use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runc, Runtime, run};
 
 pub(crate) const CASES: &[Case] = &[
-    case("agent/a_container_of_runc_in_another_bundle", 300, runc),
+    case("agent/a_container_of_runc_in_another_bundle", 480, runc),
     case("agent/a_container_of_podman_goes_on", 300, |lab| {
         podman(lab, Runtime::Crun)
     }),

@@ -8,8 +8,8 @@ use crate::cases::round_trip::SMALL;
 use crate::proc;
 
 pub(crate) const CASES: &[Case] = &[
-    case("agent/killed_while_it_checkpoints", 420, checkpoints),
-    case("agent/killed_while_it_restores", 240, restores),
+    case("agent/killed_while_it_checkpoints", 900, checkpoints),
+    case("agent/killed_while_it_restores", 420, restores),
 ];
 
 /// Before any of these the checkpoint is not known to be stored: whatever was asked for, it runs again.

@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case("agent/an_interrupted_dump", 120, interrupted),
     case("agent/a_store_that_is_not_there", 60, no_store),
     case("agent/refused_before_anything_is_frozen", 60, refused),
-    case("agent/criu_is_killed", 240, criu_killed),
+    case("agent/criu_is_killed", 600, criu_killed),
     case("agent/a_failed_restore_leaves_nothing", 180, failed_restore),
     case("agent/a_machine_that_does_not_fit", 120, misfit),
 ];
