@@ -34,7 +34,7 @@ const HOOKS: [(&str, &str); 2] = [
     ),
 ];
 
-const HOOK_FOLDER: &str = "/etc/containers/oci/hooks.d";
+const HOOK_FOLDER: &str = "/usr/share/containers/oci/hooks.d";
 const PODMAN: &str = "/etc/containers/containers.conf.d/50-rocferry.conf";
 const CRIO: &str = "/etc/crio/crio.conf.d/50-rocferry.conf";
 

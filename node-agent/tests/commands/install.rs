@@ -101,7 +101,7 @@ fn a_host_is_as_it_was_afterwards() {
     );
     let crio = text("etc/crio/crio.conf.d/50-rocferry.conf");
     assert!(crio.contains("[crio.runtime.runtimes.rocferry]"), "{crio}");
-    let hook = text("etc/containers/oci/hooks.d/rocferry-record.json");
+    let hook = text("usr/share/containers/oci/hooks.d/rocferry-record.json");
     assert!(
         hook.contains("\"/usr/libexec/rocferry/rocferry-hook\""),
         "{hook}"

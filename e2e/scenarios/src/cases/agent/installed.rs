@@ -14,11 +14,12 @@ use crate::containers::{Device, Podman, Runtime, need, run};
 pub(crate) const CASES: &[Case] = &[case("agent/installed_and_taken_away", 180, installed)];
 
 /// Where a host keeps what an installation could change.
-const PLACES: [&str; 4] = [
+const PLACES: [&str; 5] = [
     "/etc/containerd",
     "/etc/containers",
     "/usr/lib/criu",
     "/usr/libexec/rocferry",
+    "/usr/share/containers",
 ];
 const CONFIG: &str = "/etc/containerd/config.toml";
 const PLUGIN: &str = "/usr/lib/criu/amdgpu_plugin.so";
@@ -87,6 +88,13 @@ fn installed(lab: &mut Lab) -> Result<()> {
         podman.inspect("under", "{{.OCIRuntime}}")? == "rocferry",
         "another runtime"
     );
+    // The hook has seen the one with a GPU.
+    let record = |name: &str| -> Result<PathBuf> {
+        let id = podman.inspect(name, "{{.Id}}")?;
+        Ok(Path::new("/var/lib/rocferry/containers").join(format!("{id}.json")))
+    };
+    ensure!(record("under")?.exists(), "no record of what it was given");
+    ensure!(!record("before")?.exists(), "a record of nothing");
     podman.run(&["container", "checkpoint", "before"])?.ok()?;
     podman.run(&["container", "restore", "before"])?.ok()?;
     podman.pid("before").with_context(|| {
