@@ -27,9 +27,8 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, WrapperError> {
             _ => sweep::kill(&place).and_then(|()| sweep::unbind(context, &id)),
         },
     };
-    if let Err(error) = swept {
-        context.report.say(Level::Warning, &causes(&error));
-    }
+    // Not with the root file system still bound in the runtime's folder, which it would empty.
+    swept?;
     let status = context.runtime.run(&context.arguments.all, &[])?;
     if status.success()
         && let Err(error) = place.remove()

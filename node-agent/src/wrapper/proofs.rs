@@ -137,6 +137,7 @@ mod tests {
                 stage,
                 cgroup,
                 criu,
+                oom_group: None,
             }
             .write(dir.path())
             .expect("written");

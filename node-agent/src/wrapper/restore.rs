@@ -267,6 +267,11 @@ impl Attempt<'_> {
         if let Err(error) = sweep::kill(&self.place) {
             trouble(error);
         }
+        // Before the runtime's `delete`: that empties its folder, and with it the root file system that it has bound there.
+        if let Err(error) = sweep::unbind(self.context, &self.id) {
+            trouble(error);
+            return;
+        }
         let mut words = self.context.globals_without_log();
         words.extend(["delete", "--force"].map(OsString::from));
         words.push(self.id.as_str().into());

@@ -112,9 +112,11 @@ impl Cgroup {
         self.write("cgroup.procs", &pid.as_raw_nonzero().to_string())
     }
 
-    /// Kills everything in it.
+    /// Kills everything in it, and leaves it thawed: it may be there still when its path is used again, and whoever comes
+    /// into a frozen one stops.
     pub(crate) fn kill(&self) -> Result<(), CgroupError> {
-        self.write("cgroup.kill", "1")
+        self.write("cgroup.kill", "1")?;
+        self.write("cgroup.freeze", "0")
     }
 
     /// Freezes it, and waits until the kernel says that it is frozen.
@@ -137,6 +139,20 @@ impl Cgroup {
     /// Whether it asks to be frozen, which a `thaw` by somebody else takes back.
     pub(crate) fn is_to_freeze(&self) -> Result<bool, CgroupError> {
         Ok(read(&self.0.join("cgroup.freeze"))?.trim() == "1")
+    }
+
+    /// Whether all its processes are killed together for want of memory; `None` without a memory controller.
+    pub(crate) fn oom_group(&self) -> Result<Option<bool>, CgroupError> {
+        let path = self.0.join("memory.oom.group");
+        match path.exists() {
+            true => Ok(Some(read(&path)?.trim() == "1")),
+            false => Ok(None),
+        }
+    }
+
+    /// Sets that.
+    pub(crate) fn set_oom_group(&self, together: bool) -> Result<(), CgroupError> {
+        self.write("memory.oom.group", if together { "1" } else { "0" })
     }
 
     fn wait(&self, frozen: bool, patience: Duration) -> Result<(), CgroupError> {
@@ -216,6 +232,20 @@ mod tests {
         for text in ["", "frozen 0\n", "populated 1\n", "frozen 10\n"] {
             assert!(!is_frozen(text), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_killed_is_not_left_frozen() {
+        let dir = tempfile::tempdir().expect("folder");
+        for (file, text) in [("cgroup.kill", ""), ("cgroup.freeze", "1")] {
+            fs::write(dir.path().join(file), text).expect("file");
+        }
+        Cgroup::at(dir.path()).kill().expect("killed");
+        let text = |file| fs::read_to_string(dir.path().join(file)).expect("file");
+        assert_eq!(
+            (text("cgroup.kill"), text("cgroup.freeze")),
+            ("1".into(), "0".into())
+        );
     }
 
     #[test]

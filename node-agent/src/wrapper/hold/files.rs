@@ -43,6 +43,8 @@ pub(crate) struct Proof {
     pub(crate) cgroup: Option<PathBuf>,
     /// CRIU.
     pub(crate) criu: Named,
+    /// Whether the container's processes were to be killed together for want of memory, before the restore.
+    pub(crate) oom_group: Option<bool>,
 }
 
 /// A process, which another one with its pid is not.

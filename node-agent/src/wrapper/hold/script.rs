@@ -73,12 +73,23 @@ fn begin(folder: &Path) -> Result<(), ScriptError> {
     let (pid, criu, _) = criu(&plan)?;
     let own = Cgroup::of(&plan.hierarchy, pid)?;
     let is_containers = !own.contains(&Cgroup::at(&plan.refuge));
+    let earlier = Proof::read(folder)?.and_then(|proof| proof.oom_group);
+    let oom_group = match is_containers {
+        true if earlier.is_none() => own.oom_group()?,
+        _ => earlier,
+    };
     let proof = Proof {
         stage: Stage::Begun,
         cgroup: is_containers.then(|| own.path().to_owned()),
         criu,
+        oom_group,
     };
-    Ok(proof.write(folder)?)
+    proof.write(folder)?;
+    // CRIU waits for ever for a task that is killed for want of memory: better that it dies with it.
+    if is_containers && oom_group.is_some() {
+        own.set_oom_group(true)?;
+    }
+    Ok(())
 }
 
 fn known(init: Option<Pid>) -> Result<Pid, ScriptError> {
@@ -93,6 +104,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     let earlier = Proof::read(folder)?;
     // Both ways to CRIU have led here.
     let again = matches!(&earlier, Some(proof) if proof.stage != Stage::Begun);
+    let oom_group = earlier.as_ref().and_then(|proof| proof.oom_group);
     let container = match earlier.and_then(|proof| proof.cgroup) {
         Some(cgroup) => Cgroup::at(cgroup),
         None => Cgroup::of(&plan.hierarchy, init)?,
@@ -115,7 +127,12 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     }
     whole(&plan, &container, init)?;
     if !again {
+        let first = named(init).ok_or_else(ended)?;
+        let others = [others, vec![first]].concat();
         guard::start(folder, criu, &others, &container).map_err(ScriptError::Guard)?;
+        if let Some(before) = oom_group {
+            container.set_oom_group(before)?;
+        }
     }
     container.freeze(PATIENCE)?;
     container.thaw(PATIENCE)?;
@@ -123,6 +140,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         stage: Stage::Proven,
         cgroup: Some(container.path().to_owned()),
         criu,
+        oom_group,
     };
     Ok(proof.write(folder)?)
 }
@@ -172,13 +190,15 @@ fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     Ok(proof.write(folder)?)
 }
 
+fn ended() -> ScriptError {
+    ScriptError::Wrong("The restored processes have ended".to_owned())
+}
+
 /// Checks that the whole tree is in the cgroup that is frozen.
 fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
     let tree = tree(init).map_err(ScriptError::Processes)?;
     if tree.is_empty() {
-        return Err(ScriptError::Wrong(
-            "The restored processes have ended".to_owned(),
-        ));
+        return Err(ended());
     }
     for pid in tree {
         let own = Cgroup::of(&plan.hierarchy, pid)?;

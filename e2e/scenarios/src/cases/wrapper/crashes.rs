@@ -72,7 +72,10 @@ fn one(wrapper: &Wrapper, taken: &Taken, scratch: &Path, who: &str, stage: &str)
     let begun = Instant::now();
     while !here.exists() {
         if let Some(status) = create.try_wait()? {
-            bail!("create ended before the stage: {status}");
+            bail!(
+                "create ended before the stage: {status}: {}",
+                broken.reason()
+            );
         }
         ensure!(
             begun.elapsed() < Duration::from_secs(60),
@@ -88,9 +91,10 @@ fn one(wrapper: &Wrapper, taken: &Taken, scratch: &Path, who: &str, stage: &str)
         _ => criu,
     };
     kill_process(Pid::from_raw(victim).context("pid")?, Signal::KILL)?;
-    // The script has gone with its CRIU, or waits to be told.
-    if who != "criu" {
-        fs::write(&go, "\n")?;
+    // The script waits to be told, or has gone with its CRIU.
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+    if let Ok(go) = rustix::fs::open(&go, flags, rustix::fs::Mode::empty()) {
+        rustix::io::write(&go, b"\n")?;
     }
     create.wait()?;
     ensure!(
@@ -101,6 +105,15 @@ fn one(wrapper: &Wrapper, taken: &Taken, scratch: &Path, who: &str, stage: &str)
     wrapper.ok(&["delete", "--force", container.0])?;
     ensure!(!container.is_known()?, "runc still knows it");
     ensure!(!wrapper.place(container.0).exists(), "something is left");
+    // An orphan of a script ends by itself.
+    let procs = Path::new("/sys/fs/cgroup/held/cgroup.procs");
+    while fs::read_to_string(procs).is_ok_and(|procs| !procs.is_empty()) {
+        ensure!(
+            begun.elapsed() < Duration::from_secs(90),
+            "processes are left"
+        );
+        std::thread::yield_now();
+    }
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     ensure!(
         !mounts.contains("criu-root") && !mounts.contains("cgyard"),

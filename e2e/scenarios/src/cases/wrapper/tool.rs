@@ -127,7 +127,7 @@ impl Wrapper {
     }
 
     /// The error that an engine shows: the last one in the log.
-    fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines = log
             .lines()
