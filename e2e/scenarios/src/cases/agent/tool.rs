@@ -264,7 +264,7 @@ pub(super) fn until(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<
     Ok(())
 }
 
-/// Cgroups in which the agent restores.
+/// Cgroups in which the agent restores. Those of processes that have ended are there until its next start.
 pub(super) fn restored_cgroups() -> Result<Vec<PathBuf>> {
     let begins = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
