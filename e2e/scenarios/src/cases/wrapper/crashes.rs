@@ -15,7 +15,7 @@ use crate::proc;
 
 pub(super) const CASES: &[Case] = &[case("wrapper/killed_midway", killed_midway)];
 
-/// The wrapper and the runtime at each stage of CRIU's.
+/// The wrapper and the runtime at each stage of CRIU's; CRIU itself where its tasks do not run on without it.
 const KILLS: &[(&str, &str)] = &[
     ("wrapper", "pre-restore"),
     ("wrapper", "post-restore"),
@@ -23,6 +23,8 @@ const KILLS: &[(&str, &str)] = &[
     ("runc", "pre-restore"),
     ("runc", "post-restore"),
     ("runc", "pre-resume"),
+    ("criu", "pre-restore"),
+    ("criu", "post-restore"),
 ];
 
 /// Nothing has run, nothing is left after the `delete` that engines do then, and the next try works.
@@ -85,7 +87,8 @@ fn one(wrapper: &Wrapper, taken: &Taken, scratch: &Path, who: &str, stage: &str)
     let criu = number(&here)?;
     let victim = match who {
         "wrapper" => i32::try_from(create.id())?,
-        _ => number(&scratch.join("runc"))?,
+        "runc" => number(&scratch.join("runc"))?,
+        _ => criu,
     };
     kill_process(Pid::from_raw(victim).context("pid")?, Signal::KILL)?;
     // The script waits to be told, is about to, or has gone: opened like this, and kept open, what is told waits too.
