@@ -1,6 +1,7 @@
 //! The codec as a whole: what is written is read again, and nothing else is.
 
 mod damage;
+mod damaged_blocks;
 mod sample;
 
 use proptest::prelude::*;
