@@ -66,8 +66,9 @@ fn installed(lab: &mut Lab) -> Result<()> {
     // Containers run under it, and under what was there before.
     let scratch = lab.folder("podman")?;
     let podman = Podman::new(Runtime::Runc, &scratch)?;
-    // A sleep that was interrupted by a dump is over.
-    let sleep = ["/bin/busybox", "sh", "-c", "while :; do sleep 1; done"];
+    // No plain sleep, which is over once a dump has interrupted it; and no loop that forks: CRIU may meet a child that
+    // the kernel has not put into its parent's cgroup yet.
+    let sleep = ["/bin/busybox", "tail", "-f", "/dev/null"];
     podman.start("before", &[], &sleep)?;
     let devices = Device::of_gpus(&lab.sim, &[0])?;
     let mut words = vec!["--runtime", "rocferry", "run", "-d", "--network", "none"];

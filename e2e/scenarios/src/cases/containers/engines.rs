@@ -134,9 +134,10 @@ fn without_gpus(lab: &mut Lab) -> Result<()> {
     counts_on_from(&podman, known)
 }
 
-/// A program that counts in a file.
-const COUNTING: &str = "n=0; while :; do n=$((n+1)); echo $n >/work/n.new; \
-    busybox mv /work/n.new /work/n; busybox sleep 0.1; done";
+/// A program that counts in a file, and forks nothing meanwhile: CRIU may meet a child that the kernel has not put into its
+/// parent's cgroup yet. Nobody writes into the pipe; reading it takes a second.
+const COUNTING: &str = "busybox mkfifo /work/pipe; exec 3<>/work/pipe; n=0; \
+    while :; do n=$((n+1)); echo $n >/work/n; read -t 1 nothing <&3; done";
 
 fn count(podman: &Podman) -> Result<u64> {
     let file = format!("/proc/{}/root/work/n", podman.pid("plain")?);
