@@ -24,7 +24,7 @@ pub(crate) use criu::PLUGIN_FOLDERS;
 pub use criu::{Criu, CriuVersion};
 pub use error::RuntimeError;
 pub use job::{Cancel, Job};
-pub(crate) use job::{end_of, give_up, kill};
+pub(crate) use job::{ENTERING, end_of, give_up, kill};
 pub use podman::Podman;
 pub use rootfs::RootFs;
 pub use runc::Runc;

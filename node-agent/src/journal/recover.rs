@@ -14,7 +14,7 @@ use crate::format::to_json;
 use crate::freeze::{Cgroup, FreezeError};
 use crate::node::{CriuArgs, StateArgs, driver_of};
 use crate::process;
-use crate::runtime::{Criu, end_of, give_up, kill};
+use crate::runtime::{Criu, ENTERING, end_of, give_up, kill};
 
 /// How long a CRIU that was left alone may take to give up.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -153,6 +153,9 @@ fn hold(mut entry: Entry) -> Result<(), Error> {
 async fn end_workers(record: &Record) {
     let Some(spool) = &record.spool else { return };
     let workers = process::users_of(spool);
+    if end_of(workers.clone(), ENTERING).await {
+        return;
+    }
     let mut limit = FINISH;
     for pid in &workers {
         if ignores_limit(*pid) {

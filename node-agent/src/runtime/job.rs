@@ -21,6 +21,10 @@ const TAIL: u64 = 256 << 10;
 /// Lines of it that go into an error.
 const LINES: usize = 12;
 
+/// How long CRIU may take to enter what it dumps. One that fails while it does so may wait for ever for code of its own that
+/// has not come to run; later it undoes everything.
+pub(crate) const ENTERING: Duration = Duration::from_secs(10);
+
 /// How a command can be made to give up, so that the container goes on unharmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
@@ -39,6 +43,7 @@ pub struct Job {
     log: PathBuf,
     said: PathBuf,
     cancel: Cancel,
+    begun: Instant,
     /// Folder of the images: who still works on it has not ended.
     images: PathBuf,
     /// CRIU did not end by itself.
@@ -79,6 +84,7 @@ impl Job {
             log,
             said,
             cancel,
+            begun: Instant::now(),
             images: images.to_owned(),
             killed: false,
         })
@@ -122,7 +128,12 @@ impl Job {
     pub async fn cancel(&mut self, limit: Duration) {
         let workers = process::users_of(&self.images);
         match self.cancel {
-            Cancel::Limit => give_up(self.child.id()),
+            Cancel::Limit => {
+                let left = ENTERING.saturating_sub(self.begun.elapsed());
+                if tokio::time::timeout(left, self.child.wait()).await.is_err() {
+                    give_up(self.child.id());
+                }
+            }
             Cancel::Runtime => {
                 if let Err(error) = self.child.start_kill() {
                     tracing::warn!(%error, "Cannot stop the runtime");
