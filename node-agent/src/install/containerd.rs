@@ -76,14 +76,23 @@ impl Containerd<'_> {
         let Some(difference) = difference else {
             return Ok(());
         };
-        if let Some(change) = record.of(self.config).cloned() {
-            super::take::take(self.host, record, &change)?;
+        let undone = match record.of(self.config).cloned() {
+            Some(change) => super::take::take(self.host, record, &change),
+            None => Ok(None),
+        };
+        // What was found first is what is told.
+        if let Err(error) = undone {
+            tracing::error!(
+                file = %self.config.display(),
+                error = crate::error::causes(&error),
+                "The file could not be put back; `rocferry-agent uninstall` tries again"
+            );
         }
         Err(InstallError::Differs { difference })
     }
 
     /// Puts the file in the place of another one, which is kept as it was before all installations.
-    fn replace(
+    pub(super) fn replace(
         &self,
         record: &mut Record,
         found: &Content,
@@ -91,6 +100,10 @@ impl Containerd<'_> {
     ) -> Result<(), InstallError> {
         let real = self.host.real(self.config);
         let known = match record.of(self.config) {
+            // There was none before the first installation.
+            Some(Change::File { digest, .. }) if *digest == found.digest() => {
+                return put(self.host, record, self.config, new).map(drop);
+            }
             Some(Change::Containerd { digest, aside, .. }) if *digest == found.digest() => {
                 Some(aside.clone())
             }
@@ -99,7 +112,11 @@ impl Containerd<'_> {
         if found == new && known.is_some() {
             return Ok(());
         }
-        let aside = known.map_or_else(|| record.keep(&real, found), Ok)?;
+        let aside = match known {
+            Some(aside) => aside,
+            // The site has changed it since: what it is without our runtime is what was there.
+            None => record.keep(&real, &without_runtime(found))?,
+        };
         record.set(Change::Containerd {
             path: self.config.to_owned(),
             digest: new.digest(),
@@ -229,6 +246,14 @@ pub(super) fn undo(
             "{path} cannot be understood any more: take the runtime {RUNTIME} out of it by hand"
         )));
     };
+    strip(&mut document);
+    let bytes = document.to_string().into_bytes();
+    Content::File { bytes, mode: *mode }.write(&real)?;
+    Ok(None)
+}
+
+/// Takes our runtime out.
+fn strip(document: &mut DocumentMut) {
     for (_, section) in SECTIONS {
         let runtimes = ["plugins", section, "containerd", "runtimes"]
             .iter()
@@ -239,9 +264,22 @@ pub(super) fn undo(
             runtimes.remove(RUNTIME);
         }
     }
-    let bytes = document.to_string().into_bytes();
-    Content::File { bytes, mode: *mode }.write(&real)?;
-    Ok(None)
+}
+
+/// A file without our runtime; as it is, if it has none.
+fn without_runtime(found: &Content) -> Content {
+    let Content::File { bytes, mode } = found else {
+        return found.clone();
+    };
+    let text = std::str::from_utf8(bytes).ok();
+    let Some(mut document) = text.and_then(|text| text.parse::<DocumentMut>().ok()) else {
+        return found.clone();
+    };
+    strip(&mut document);
+    Content::File {
+        bytes: document.to_string().into_bytes(),
+        mode: *mode,
+    }
 }
 
 /// Tables in tables, each with a header of its own.

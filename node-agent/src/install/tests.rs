@@ -245,3 +245,47 @@ fn files_that_cannot_take_a_runtime_are_refused() {
         .expect_err("no CRI");
     assert!(error.to_string().contains("Kubernetes"), "{error}");
 }
+
+/// Installed again, over a file that the site has changed since, or that was not there before: what comes back has no
+/// runtime of ours in it.
+#[test]
+fn a_second_installation_keeps_nothing_of_the_first() {
+    let root = tempfile::tempdir().expect("folder");
+    let host = Host::new(root.path());
+    let containerd = containerd(&host);
+    let real = host.real(containerd.config);
+    fs::create_dir_all(real.parent().expect("parent")).expect("folder");
+    let entry = json!({"runtime_type": "io.containerd.runc.v2"});
+    let file = |text: &str| Content::File {
+        bytes: text.as_bytes().to_vec(),
+        mode: 0o644,
+    };
+    let with = file(&containerd.with(SITE, &entry).expect("text"));
+    let undo_all = |record: &mut Record| {
+        for change in record.changes().iter().rev().cloned().collect::<Vec<_>>() {
+            assert_eq!(take(&host, record, &change).expect("undone"), None);
+        }
+    };
+    let mut record = Record::open(&root.path().join("state")).expect("record");
+    // The site's own file, changed by the site after the first time.
+    file(SITE).write(&real).expect("file");
+    containerd
+        .replace(&mut record, &file(SITE), &with)
+        .expect("added");
+    let changed = SITE.replace("pause:3", "pause:4");
+    let newer = file(&containerd.with(&changed, &entry).expect("text"));
+    newer.write(&real).expect("file");
+    containerd
+        .replace(&mut record, &newer, &newer)
+        .expect("again");
+    undo_all(&mut record);
+    assert_eq!(fs::read_to_string(&real).expect("file"), changed);
+    // None before.
+    fs::remove_file(&real).expect("gone");
+    put(&host, &mut record, containerd.config, &with).expect("made");
+    containerd
+        .replace(&mut record, &with, &newer)
+        .expect("again");
+    undo_all(&mut record);
+    assert!(!real.exists());
+}
