@@ -20,6 +20,7 @@ pub mod install;
 mod interrupt;
 pub mod journal;
 mod node;
+pub mod pod;
 mod preflight;
 pub mod probes;
 pub mod process;
