@@ -18,6 +18,6 @@ mod store;
 
 pub(crate) use args::{Args, make_private};
 pub(crate) use dump::heal;
-pub(crate) use facts::TCP;
+pub(crate) use facts::{CONTAINER_NAME, TCP};
 pub(crate) use outcome::{KILL_LIMIT, end, run_again};
 pub(crate) use saved::{ROOTFS_DIFF, SHARED_MEMORY};

@@ -1,11 +1,14 @@
 //! The arguments.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::counters::{Counts, add_one};
 use crate::error::Error;
-use crate::{checkpoint, freeze, image, install, journal, probes, restore, topology};
+use crate::node::StateArgs;
+use crate::{checkpoint, freeze, image, install, journal, probes, restore, serve, topology};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -15,8 +18,27 @@ use crate::{checkpoint, freeze, image, install, journal, probes, restore, topolo
     about = "Moves running work that uses AMD GPUs: the part on a GPU node"
 )]
 pub struct Cli {
+    /// Form of the log on standard error; ROCFERRY_LOG says how much of it: error, warn, info, debug, trace, off
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "ROCFERRY_LOG_FORMAT",
+        value_name = "FORM",
+        default_value_t = LogFormat::Text
+    )]
+    log_format: LogFormat,
     #[command(subcommand)]
     command: Command,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// A JSON object a line; errors and notes among them
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,6 +66,10 @@ enum Command {
     ///
     /// Containers run again, or stay frozen where that was the end of what was asked for; half restored ones end.
     Recover(journal::RecoverArgs),
+    /// Look after this node until told to stop: the daemon
+    ///
+    /// Does what `recover` does, at its start and whenever an agent is gone; tells of its health and its metrics.
+    Serve(serve::Args),
     /// Answer the kubelet's probes in the place of a frozen pod, until told to stop
     ///
     /// Liveness with success, readiness with failure; nobody but the node gets a connection. To be started before the
@@ -91,6 +117,18 @@ pub struct Answer {
 }
 
 impl Cli {
+    /// How the log is to be written.
+    #[must_use]
+    pub const fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+
+    /// Is it the daemon, whose log is all that is seen of it?
+    #[must_use]
+    pub const fn is_daemon(&self) -> bool {
+        matches!(self.command, Command::Serve(_))
+    }
+
     /// Does what the arguments ask for.
     ///
     /// # Errors
@@ -99,8 +137,21 @@ impl Cli {
         match &self.command {
             Command::Topology(command) => command.run(),
             Command::Image(command) => command.run(),
-            Command::Checkpoint(args) => block_on(args.run()),
-            Command::Restore(args) => block_on(args.run()),
+            Command::Checkpoint(args) => {
+                let done = block_on(args.run());
+                if !args.is_check() {
+                    count(args.state(), &done, |counts| &mut counts.checkpoints);
+                }
+                done
+            }
+            Command::Restore(args) => {
+                let done = block_on(args.run());
+                if !args.is_check() {
+                    count(args.state(), &done, |counts| &mut counts.restores);
+                }
+                done
+            }
+            Command::Serve(args) => block_on(args.run()),
             Command::Freeze(args) => args.run(),
             Command::Thaw(args) => args.run(),
             Command::Status(args) => args.run(),
@@ -110,6 +161,20 @@ impl Cli {
             Command::Uninstall(args) => args.run(),
         }
     }
+}
+
+/// Counts how a verb ended.
+fn count(
+    state: &StateArgs,
+    done: &Result<Answer, Error>,
+    of: impl FnOnce(&mut Counts) -> &mut BTreeMap<String, u64>,
+) {
+    let word = match done {
+        Ok(answer) if answer.exit == Exit::Yes => "made".to_owned(),
+        Ok(_) => "refused".to_owned(),
+        Err(error) => format!("failed:{}", error.word()),
+    };
+    state.counters().count(|counts| add_one(of(counts), &word));
 }
 
 /// Runs work that waits for many things at once.

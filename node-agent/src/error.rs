@@ -175,6 +175,38 @@ pub enum Error {
     /// Probes of a frozen pod.
     #[error(transparent)]
     Probes(#[from] ProbeError),
+    /// A file of a checkpoint that is not the JSON that it should be.
+    #[error("{} is not what it should be: {reason}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An archive, which nobody signs.
+    #[error("{} is not signed, as no archive is: it is not restored like that", .path.display())]
+    Unsigned {
+        /// The archive.
+        path: PathBuf,
+        /// The settings that do not allow it; `None`: they do, and the user did not ask for it.
+        settings: Option<PathBuf>,
+    },
+    /// The administrator's settings.
+    #[error("{} cannot be used: {reason}", .path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody may reach the daemon where it should be reached.
+    #[error("Cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -261,6 +293,30 @@ impl Error {
         }
     }
 
+    /// Where it went wrong, in a word: one of few, for counting.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Store(_) => "store",
+            Self::Interchange(_) => "archive",
+            Self::Driver(RuntimeError::Failed { .. }) => "criu",
+            Self::Driver(RuntimeError::Stopped { .. }) | Self::Stopped { .. } => "stopped",
+            Self::Driver(_) => "runtime",
+            Self::Freeze(_) => "freeze",
+            Self::Journal(JournalError::Busy { .. }) => "busy",
+            Self::Journal(_) => "journal",
+            Self::RootFs(_) => "files",
+            Self::Unsettled { .. } => "unsettled",
+            Self::Incomplete { .. } => "incomplete",
+            Self::Json { .. } => "archive",
+            Self::Argument { .. }
+            | Self::Key { .. }
+            | Self::Settings { .. }
+            | Self::Unsigned { .. } => "arguments",
+            _ => "other",
+        }
+    }
+
     /// What the user can do about it, a line.
     #[must_use]
     pub fn next_step(&self) -> Option<String> {
@@ -294,6 +350,18 @@ impl Error {
             Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 "Name a file that is not there yet, or remove this one"
             }
+            Self::Unsigned {
+                settings: Some(file),
+                ..
+            } => {
+                return Some(format!(
+                    "If its makers are trusted, write {{\"unsignedArchives\": true}} into {}, and say --unsigned",
+                    file.display()
+                ));
+            }
+            Self::Unsigned { .. } => "Say --unsigned if its maker is trusted",
+            Self::Settings { .. } => "Correct the file, or take it away",
+            Self::Listen { .. } => "Name another address with --listen",
             Self::Unsettled { .. } => "`rocferry-agent recover` does the rest",
             Self::Journal(JournalError::Busy { .. }) => {
                 "`rocferry-agent status` shows what is under way"

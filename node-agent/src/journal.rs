@@ -14,4 +14,4 @@ pub(crate) use entry::now_ms;
 pub use entry::{Entry, Journal};
 pub use error::JournalError;
 pub use record::{After, Phase, Record, Subject, Work};
-pub(crate) use recover::Args as RecoverArgs;
+pub(crate) use recover::{Args as RecoverArgs, recover};

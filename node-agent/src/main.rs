@@ -6,19 +6,27 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use rocferry_agent::{Cli, Error, Exit, causes};
+use rocferry_agent::{Cli, Error, Exit, LogFormat, causes};
 use tracing_subscriber::filter::LevelFilter;
 
-/// How much of the log goes to standard error: `error`, `warn` (default), `info`, `debug`, `trace`, `off`.
+/// How much of the log goes to standard error: `error`, `warn` (default; `info` for the daemon), `info`, `debug`, `trace`,
+/// `off`.
 const LOG: &str = "ROCFERRY_LOG";
 
 fn main() -> ExitCode {
-    log();
-    match run(&Cli::parse()) {
+    let cli = Cli::parse();
+    log(&cli);
+    let form = cli.log_format();
+    match run(&cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            say(&format!("Error: {}", causes(error.as_ref())));
             let next_step = error.downcast_ref::<Error>().and_then(Error::next_step);
+            let text = causes(error.as_ref());
+            if form == LogFormat::Json {
+                tracing::error!(next_step, "{text}");
+                return Exit::CannotTell.into();
+            }
+            say(&format!("Error: {text}"));
             if let Some(next_step) = next_step {
                 say(&next_step);
             }
@@ -41,22 +49,32 @@ fn run(cli: &Cli) -> Result<Exit> {
         }
     }
     for note in &answer.notes {
-        say(&format!("Note: {note}"));
+        match cli.log_format() {
+            LogFormat::Json => tracing::warn!("{note}"),
+            LogFormat::Text => say(&format!("Note: {note}")),
+        }
     }
     Ok(answer.exit)
 }
 
-fn log() {
+fn log(cli: &Cli) {
     let wanted = std::env::var(LOG).ok();
     let level = wanted.and_then(|level| level.parse().ok());
-    tracing_subscriber::fmt()
-        .with_max_level(level.unwrap_or(LevelFilter::WARN))
+    let usual = match cli.is_daemon() {
+        true => LevelFilter::INFO,
+        false => LevelFilter::WARN,
+    };
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(usual))
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
         // If nobody listens, the work is done all the same.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    match cli.log_format() {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }
 
 /// A line for people. If nobody listens, the work is done all the same.

@@ -1,7 +1,8 @@
 //! What the verbs that touch containers share: where the agent keeps its state, and which runtime is meant.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::journal::{Journal, Subject};
 use crate::runtime::{Bare, Criu, Podman, Runc, Runtime, RuntimeKind};
@@ -21,6 +22,16 @@ pub(crate) struct StateArgs {
 }
 
 impl StateArgs {
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.state
+    }
+
+    /// What was done on this node.
+    pub(crate) fn counters(&self) -> Counters {
+        Counters::new(&self.state)
+    }
+
     pub(crate) fn journal(&self) -> Result<Journal, Error> {
         Ok(Journal::open(&self.state)?)
     }

@@ -43,7 +43,7 @@ impl Finding {
         }
     }
 
-    fn note(about: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn note(about: &'static str, text: impl Into<String>) -> Self {
         Self {
             refuses: false,
             ..Self::refusal(about, text)
@@ -94,5 +94,22 @@ pub(crate) fn restore(
     let mut found = criu::check(criu, gpu, spool);
     found.extend(cpu::check(&manifest.source.cpu_features));
     found.extend(space::of_restore(manifest, spool));
+    found
+}
+
+/// What an archive of so many bytes would meet before it is unpacked.
+pub(crate) fn archive(bytes: u64, spool: &std::path::Path) -> Option<Finding> {
+    space::of_archive(bytes, spool)
+}
+
+/// What the restore of an archive would meet once it is unpacked.
+pub(crate) fn unpacked(
+    source: &rocferry_image::manifest::Source,
+    gpu: bool,
+    criu: &Criu,
+    spool: &std::path::Path,
+) -> Vec<Finding> {
+    let mut found = criu::check(criu, gpu, spool);
+    found.extend(cpu::check(&source.cpu_features));
     found
 }

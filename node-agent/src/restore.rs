@@ -1,7 +1,7 @@
-//! `rocferry-agent restore`: gets a checkpoint from a store and restores it.
+//! `rocferry-agent restore`: gets a checkpoint from a store or an archive and restores it.
 //!
 //! ```text
-//! manifest → preflight → journal → files → topology check → (bundle) → CRIU → is it whole? → journal closed
+//! manifest → preflight → journal → files → topology check → (bundle, archive for Podman) → CRIU → is it whole? → journal closed
 //! ```
 //!
 //! A failure leaves nothing: what was restored so far is killed, all of it.
@@ -9,6 +9,9 @@
 mod args;
 mod bundle;
 mod criu;
+mod devices;
+mod origin;
+mod podman;
 pub mod rootfs;
 
 pub(crate) use args::Args;

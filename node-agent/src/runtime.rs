@@ -24,7 +24,7 @@ pub(crate) use criu::PLUGIN_FOLDERS;
 pub use criu::{Criu, CriuVersion};
 pub use error::RuntimeError;
 pub use job::{Cancel, Job};
-pub(crate) use job::{ENTERING, end_of, give_up, kill};
+pub(crate) use job::{ENTERING, end_of, give_up, kill, tail};
 pub use podman::Podman;
 pub use rootfs::RootFs;
 pub use runc::Runc;
@@ -87,7 +87,9 @@ pub struct RestoreOptions {
     pub cgroup: Option<crate::freeze::Cgroup>,
     /// Bundle of the new container (with a runtime).
     pub bundle: Option<PathBuf>,
-    /// Id of the new container.
+    /// The checkpoint as an archive, for engines that want one.
+    pub archive: Option<PathBuf>,
+    /// Id of the new container; with Podman, its name.
     pub id: String,
 }
 
@@ -131,6 +133,44 @@ pub trait Runtime: fmt::Debug + Send + Sync {
     /// # Errors
     /// It cannot be told how.
     fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError>;
+
+    /// The first process of a container that was just restored.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn restored(&self, options: &RestoreOptions) -> Result<u32, RuntimeError> {
+        let path = &options.pid_file;
+        let text = crate::process::read(path).map_err(RuntimeError::file("read", path))?;
+        text.trim().parse().map_err(|_| RuntimeError::Says {
+            program: path.display().to_string(),
+            text: "no pid".to_owned(),
+        })
+    }
+
+    /// Where CRIU and the plugin have worked in a restore, if it is not the folder of [`RestoreOptions::work`]: their logs and
+    /// results are there.
+    fn workplace(&self, options: &RestoreOptions) -> Option<PathBuf> {
+        let _ = options;
+        None
+    }
+
+    /// Stops a restore that is under way; false: nothing was done, the command itself is to be stopped.
+    fn interrupt(&self, options: &RestoreOptions) -> bool {
+        let _ = options;
+        false
+    }
+
+    /// What the engine above the OCI runtime keeps of a container, as it writes it into archives; `None`: there is none.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn engine_config(
+        &self,
+        container: &Container,
+    ) -> Result<Option<serde_json::Value>, RuntimeError> {
+        let _ = container;
+        Ok(None)
+    }
 
     /// Does the runtime know a container of exactly this id?
     ///

@@ -134,6 +134,15 @@ impl Args {
         }
     }
 
+    pub(crate) const fn state(&self) -> &StateArgs {
+        &self.state
+    }
+
+    /// Nothing is to be done.
+    pub(crate) const fn is_check(&self) -> bool {
+        self.check
+    }
+
     pub(crate) async fn run(&self) -> Result<Answer, Error> {
         let begun = Instant::now();
         let after = self.after();
@@ -180,6 +189,11 @@ impl Args {
         };
         report.id = Some(id.to_string());
         report.total_ms = ms(begun);
+        self.state.counters().count(|counts| {
+            counts.bytes += report.bytes;
+            counts.sent_bytes += report.sent_bytes;
+            counts.frozen.add(Duration::from_millis(report.frozen_ms));
+        });
         outcome::settle(entry, &id)?;
         self.answer(&report, Exit::Yes)
     }

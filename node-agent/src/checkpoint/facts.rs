@@ -10,7 +10,7 @@ use crate::runtime::{Container, Criu, Oci, Tcp};
 pub(crate) const TCP: &str = "dev.rocferry.tcp";
 
 /// Name of the annotation with the container's name.
-const NAME: &str = "dev.rocferry.name";
+pub(crate) const CONTAINER_NAME: &str = "dev.rocferry.name";
 
 /// Annotations of a kubelet's container that are kept.
 const KUBERNETES: [&str; 4] = [
@@ -29,7 +29,7 @@ pub(super) fn of(container: &Container, criu: &Criu, tcp: Tcp) -> Source {
         .and_then(|system| serde_json::to_string(&CompactTopology::from(&system)).ok());
     let oci = container.oci.as_ref();
     let mut annotations = vec![
-        (NAME.to_owned(), container.name.clone()),
+        (CONTAINER_NAME.to_owned(), container.name.clone()),
         (
             TCP.to_owned(),
             match tcp {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::args::Making;
 use super::rootfs;
-use crate::error::Error;
+use crate::error::{Error, causes};
 use crate::runtime::{Container, Oci};
 
 /// Changes of the root file system.
@@ -34,10 +34,25 @@ pub(super) fn save(making: &Making<'_>) -> Result<(), Error> {
             reason: error.to_string(),
         })?,
     )?;
+    let config = engine_config(making).unwrap_or_else(|| config(making.container, oci));
     write(
         &making.tree.join("config.dump"),
-        config(making.container, oci).to_string().as_bytes(),
+        config.to_string().as_bytes(),
     )
+}
+
+/// What an engine keeps of it. Without that the checkpoint is as good for others.
+fn engine_config(making: &Making<'_>) -> Option<serde_json::Value> {
+    match making.driver.engine_config(making.container) {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::warn!(
+                error = causes(&error),
+                "The engine itself will not be able to restore it"
+            );
+            None
+        }
+    }
 }
 
 /// The file that engines look for in an archive.

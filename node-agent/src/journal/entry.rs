@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -14,6 +14,9 @@ use crate::process;
 
 /// Largest record, in bytes.
 const MAX_RECORD: u64 = 1 << 20;
+
+/// How long a lock may be in the way that somebody took only to look.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -119,9 +122,32 @@ impl Journal {
     fn lock(&self, id: &str) -> Result<Option<File>, JournalError> {
         let path = self.records().join(format!("{id}.lock"));
         let lock = open_lock(&path)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(lock)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        let begun = Instant::now();
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(lock)),
+                // Who only looks has it for a moment, see `is_free`.
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOOK => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(file("lock", &path)(errno.into())),
+            }
+        }
+    }
+
+    /// Does nobody work on this record? Looking is shared: it is in nobody's way who looks as well, and for a moment only in
+    /// that of one who takes the record.
+    fn is_free(&self, id: &str) -> Result<bool, JournalError> {
+        let path = self.records().join(format!("{id}.lock"));
+        let lock = open_lock(&path)?;
+        match flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                // A child that was just forked may still have the file: closing alone would not end the lock.
+                let _ = flock(&lock, FlockOperation::Unlock);
+                Ok(true)
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(file("lock", &path)(errno.into())),
         }
     }
@@ -160,7 +186,7 @@ impl Journal {
                 continue;
             };
             match read(&entry.path()) {
-                Ok(record) => list.push((record, self.lock(id)?.is_some())),
+                Ok(record) => list.push((record, self.is_free(id)?)),
                 // Finished meanwhile.
                 Err(JournalError::File { source, .. })
                     if source.kind() == io::ErrorKind::NotFound => {}
@@ -375,6 +401,33 @@ mod tests {
         begin("7").expect("free again").finish().expect("removed");
         let spool = fs::read_dir(journal.spool()).expect("it is there");
         assert_eq!(spool.count(), 0);
+    }
+
+    #[test]
+    fn who_looks_is_not_in_the_way() {
+        let state = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(state.path()).expect("a journal");
+        let entry = journal
+            .begin(Work::Freeze, After::KeepFrozen, subject("7"), false)
+            .expect("a record");
+        let id = entry.record().id.clone();
+        drop(entry);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        journal.list().expect("it can be read");
+                    }
+                });
+            }
+            let taken = (0..100).all(|_| {
+                let list = journal.list().expect("it can be read");
+                list[0].1 && journal.take(&id).expect("no error").is_some()
+            });
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(taken);
+        });
     }
 
     #[test]

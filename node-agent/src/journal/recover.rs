@@ -46,13 +46,13 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 pub(crate) struct Recovered {
     /// The record.
-    record: String,
+    pub(crate) record: String,
     /// The container.
-    container: String,
+    pub(crate) container: String,
     /// `resumed`, `held`, `stopped`, `ended`, `forgotten`.
-    done: &'static str,
+    pub(crate) done: &'static str,
     /// Why it could not be done.
-    error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl Args {

@@ -85,6 +85,23 @@ pub(super) fn of_restore(manifest: &Manifest, spool: &Path) -> Vec<Finding> {
     found
 }
 
+/// Room for what is in an archive: at least its own size.
+pub(super) fn of_archive(bytes: u64, spool: &Path) -> Option<Finding> {
+    match free(spool) {
+        Err(finding) => Some(finding),
+        Ok(free) if free < bytes => Some(Finding::refusal(
+            "space",
+            format!(
+                "{} has {} free; the archive has {}",
+                spool.display(),
+                size(free),
+                size(bytes)
+            ),
+        )),
+        Ok(_) => None,
+    }
+}
+
 fn free(spool: &Path) -> Result<u64, Finding> {
     match statvfs(spool) {
         Ok(stat) => Ok(stat.f_bavail.saturating_mul(stat.f_frsize)),

@@ -1,29 +1,24 @@
 //! One request, one answer.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::BoxBody};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Request, Response, StatusCode};
 
 use super::grpc;
 use super::port::Port;
+use crate::http::Body;
 
 /// Longest request that is read. Health requests are a name.
 const LONGEST: usize = 4 << 10;
 /// How long a request may take to come.
 const SLOWEST: Duration = Duration::from_secs(10);
 
-type Body = BoxBody<Bytes, Infallible>;
-
 /// The answer to a probe: success if it is one that means that the container lives.
-pub(super) async fn answer(
-    port: &Port,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+pub(super) async fn answer(port: &Port, request: Request<Incoming>) -> Response<Body> {
     let content = request.headers().get(CONTENT_TYPE);
     let grpc = content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"));
     if grpc && request.uri().path() == grpc::METHOD {
@@ -32,7 +27,7 @@ pub(super) async fn answer(
         let body = body.ok().and_then(Result::ok);
         let service = body.and_then(|body| grpc::service(&body.to_bytes()));
         let alive = service.is_some_and(|service| port.services.contains(&service));
-        return Ok(health(alive));
+        return health(alive);
     }
     let path = request.uri().path_and_query();
     let alive = path.is_some_and(|path| port.paths.contains(path.as_str()));
@@ -41,7 +36,7 @@ pub(super) async fn answer(
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Ok(response)
+    response
 }
 
 fn health(alive: bool) -> Response<Body> {

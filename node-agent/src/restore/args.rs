@@ -1,30 +1,36 @@
 //! The arguments, and the order of things.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rocferry_image::manifest::{CheckpointId, FileEntry, Manifest};
+use rocferry_image::manifest::{FileEntry, Manifest, Source};
+use rocferry_store::archive::{self, Facts};
+use rocferry_store::interchange::Form;
 use rocferry_store::pull::{Order, PullOptions};
 use rocferry_store::{Progress, Store};
-use rocferry_topology::Checks;
+use rocferry_topology::{Checks, RenderMinor};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CGROUP_PREFIX, bundle, criu};
-use crate::checkpoint::TCP;
+use super::origin::{self, Origin};
+use super::{CGROUP_PREFIX, bundle, criu, podman};
+use crate::archives;
+use crate::checkpoint::{CONTAINER_NAME, TCP};
 use crate::cli::{Answer, Exit};
 use crate::error::Error;
 use crate::fault::{Point, pass};
 use crate::format::to_json;
 use crate::freeze::Cgroup;
-use crate::image::{Bar, StoreKeys, checkpoint_id, duration, size};
+use crate::image::{Bar, StoreKeys, duration, size};
 use crate::interrupt::Interrupt;
 use crate::journal::{After, Entry, Phase, Subject, Work};
 use crate::node::{RuntimeArgs, StateArgs};
 use crate::preflight::{self, Finding};
 use crate::runtime::{RestoreOptions, RuntimeKind, Tcp};
-use crate::topology::{self, Fit};
+use crate::settings::SettingsArgs;
+use crate::topology::{self, Fit, Place};
 use crate::wrapper;
 
 #[derive(Debug, clap::Args)]
@@ -34,16 +40,28 @@ use crate::wrapper;
 pub(crate) struct Args {
     #[command(flatten)]
     runtime: RuntimeArgs,
-    /// The checkpoint
-    #[arg(value_parser = checkpoint_id)]
-    id: CheckpointId,
-    /// Where from: file:///DIRECTORY, s3://BUCKET/PREFIX or oci://HOST/REPOSITORY
-    #[arg(long, env = "ROCFERRY_STORE", value_name = "URL")]
+    /// The checkpoint; none with an archive
+    id: Option<String>,
+    /// Where from: file:///DIRECTORY, s3://BUCKET/PREFIX or oci://HOST/REPOSITORY; or the path of an archive of Podman, CRI-O,
+    /// containerd or `image export`
+    #[arg(long, env = "ROCFERRY_STORE", value_name = "URL|FILE")]
     from: String,
+    /// The archive is an OCI image (the tar of its layout) with a checkpoint in it
+    #[arg(long)]
+    image: bool,
+    /// Restore an archive, which nobody has signed: the administrator's settings must allow that
+    #[arg(long)]
+    unsigned: bool,
+    /// Connections of an archive go on: it does not say itself how it was dumped
+    #[arg(long)]
+    tcp_established: bool,
+    /// GPUs that a container of Podman may be given, by render node as in 128; without it any that fit
+    #[arg(long, value_name = "MINOR", value_delimiter = ',')]
+    gpus: Option<Vec<u32>>,
     /// Bundle of the new container (runc): its config.json and root file system, the image's files in it
     #[arg(long, value_name = "DIR")]
     bundle: Option<PathBuf>,
-    /// Id of the new container; without it the old one
+    /// Id of the new container, with Podman its name; without it the old one
     #[arg(long, value_name = "ID")]
     name: Option<String>,
     /// Give up after this time, as in 10m
@@ -58,7 +76,21 @@ pub(crate) struct Args {
     #[command(flatten)]
     state: StateArgs,
     #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
     keys: StoreKeys,
+}
+
+/// A checkpoint that can be read.
+enum Opened {
+    Store {
+        store: Store,
+        manifest: Arc<Manifest>,
+    },
+    Archive {
+        file: File,
+        form: Form,
+    },
 }
 
 /// The answer.
@@ -92,31 +124,62 @@ impl Order for AsRestored {
 }
 
 impl Args {
+    pub(crate) const fn state(&self) -> &StateArgs {
+        &self.state
+    }
+
+    /// Nothing is to be done.
+    pub(crate) const fn is_check(&self) -> bool {
+        self.check
+    }
+
     pub(crate) async fn run(&self) -> Result<Answer, Error> {
         let journal = self.state.journal()?;
-        let store = self.keys.open(&self.from).await?;
-        let manifest = Arc::new(self.keys.checkpoint(&store, &self.id).await?.manifest);
+        let opened = self.open().await?;
+        let (id, container, findings) = match &opened {
+            Opened::Store { manifest, .. } => {
+                let criu = self.runtime.criu();
+                let mut findings = preflight::restore(manifest, &criu, &journal.spool());
+                let container = self.container(&manifest.source);
+                let container = container.unwrap_or_else(|| manifest.id.to_string());
+                findings.extend(self.against(&manifest.source, &container)?);
+                (manifest.id.to_string(), container, findings)
+            }
+            Opened::Archive { file, .. } => {
+                // Whose it is is known when it is read.
+                let container = self.name.clone().unwrap_or_else(|| self.from.clone());
+                let bytes = file.metadata().map_or(0, |meta| meta.len());
+                let findings = preflight::archive(bytes, &journal.spool());
+                let findings = findings.into_iter().chain(self.unsupported());
+                (self.from.clone(), container, findings.collect())
+            }
+        };
         let mut report = Report {
-            id: self.id.to_string(),
+            id,
             pid: None,
             cgroup: None,
-            findings: preflight::restore(&manifest, &self.runtime.criu(), &journal.spool()),
+            findings,
             bytes: 0,
             fetched_bytes: 0,
             pull_ms: 0,
             criu_ms: 0,
         };
-        report.findings.extend(self.misfit(&manifest));
-        report.findings.extend(self.unsupported());
-        let container = self.container(&manifest);
-        // What fails is removed afterwards: that must not be another one.
-        if self.runtime.driver().knows(&container)? {
-            let text = format!("There is a container {container} already; --name gives another id");
-            report.findings.push(Finding::refusal("exists", text));
-        }
-        let refused = report.findings.iter().any(|finding| finding.refuses);
-        if refused || self.check {
-            return self.answer(&report, if refused { Exit::No } else { Exit::Yes });
+        let refused = |report: &Report| report.findings.iter().any(|finding| finding.refuses);
+        if refused(&report) || self.check {
+            if let (false, Opened::Archive { file, form }) = (refused(&report), opened) {
+                let archive = archives::look(file, form).await?;
+                report.bytes = archive.bytes;
+                let container = self.container(&archive.source);
+                let container = container.unwrap_or_else(|| self.from.clone());
+                let against = self.against(&archive.source, &container)?;
+                report.findings.extend(against);
+            }
+            let exit = if refused(&report) {
+                Exit::No
+            } else {
+                Exit::Yes
+            };
+            return self.answer(&report, exit);
         }
         let mut stop = Interrupt::new(self.timeout)?;
         let subject = Subject {
@@ -129,9 +192,7 @@ impl Args {
             root: self.runtime.root(),
         };
         let mut entry = journal.begin(Work::Restore, After::LeaveRunning, subject, true)?;
-        let done = self
-            .make(&store, &manifest, &mut entry, &mut stop, &mut report)
-            .await;
+        let done = self.make(opened, &mut entry, &mut stop, &mut report).await;
         match done {
             Ok(()) => {
                 entry.finish()?;
@@ -149,10 +210,37 @@ impl Args {
         }
     }
 
+    async fn open(&self) -> Result<Opened, Error> {
+        Ok(
+            match Origin::of(&self.from, self.id.as_deref(), self.image)? {
+                Origin::Store { url, id } => {
+                    let store = self.keys.open(&url).await?;
+                    let manifest = Arc::new(self.keys.checkpoint(&store, &id).await?.manifest);
+                    Opened::Store { store, manifest }
+                }
+                Origin::Archive { path, form } => Opened::Archive {
+                    file: origin::open(&path, self.unsigned, &self.settings)?,
+                    form,
+                },
+            },
+        )
+    }
+
+    /// What speaks against making this of it.
+    fn against(&self, source: &Source, container: &str) -> Result<Vec<Finding>, Error> {
+        let mut found: Vec<Finding> = self.misfit(source).into_iter().collect();
+        found.extend(self.unsupported());
+        // What fails is removed afterwards: that must not be another one.
+        if self.runtime.driver().knows(container)? {
+            let text = format!("There is a container {container} already; --name gives another id");
+            found.push(Finding::refusal("exists", text));
+        }
+        Ok(found)
+    }
+
     /// Is it a checkpoint of something else?
-    fn misfit(&self, manifest: &Manifest) -> Option<Finding> {
-        let was = manifest.source.runtime.as_deref()?;
-        let bare = was == "bare";
+    fn misfit(&self, source: &Source) -> Option<Finding> {
+        let bare = source.runtime.as_deref() == Some("bare");
         if bare != (self.runtime.kind() == RuntimeKind::Bare) {
             let text = format!(
                 "It is a checkpoint of {}, which --runtime {} cannot restore",
@@ -175,18 +263,29 @@ impl Args {
                 "bundle",
                 "runc restores into a bundle: name one with --bundle",
             )),
-            (RuntimeKind::Podman, _) => Some(Finding::refusal(
-                "runtime",
-                "Podman makes its containers itself; restoring into them is not there yet",
+            (RuntimeKind::Podman | RuntimeKind::Bare, Some(_)) => Some(Finding::refusal(
+                "bundle",
+                format!("--runtime {} takes no bundle", self.runtime.kind()),
             )),
             _ => None,
         }
     }
 
-    fn container(&self, manifest: &Manifest) -> String {
-        let old = || manifest.source.container_id.clone();
-        let name = self.name.clone().or_else(old);
-        name.unwrap_or_else(|| self.id.to_string())
+    /// The new container.
+    fn container(&self, source: &Source) -> Option<String> {
+        let annotation = |name: &str| {
+            let mut all = source.annotations.iter();
+            let found = all.find(|(known, _)| known == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let old = || match self.runtime.kind() {
+            // Its id is Podman's to choose.
+            RuntimeKind::Podman => {
+                annotation(CONTAINER_NAME).or_else(|| annotation(archive::CONTAINER_NAME))
+            }
+            _ => source.container_id.clone(),
+        };
+        self.name.clone().or_else(old)
     }
 
     /// Do the GPUs fit that the restored processes will see: all, or those of the bundle?
@@ -198,10 +297,49 @@ impl Args {
         topology::fit(images, Path::new("live"), sees, checks)
     }
 
+    /// Gets the files; then all but CRIU is looked at once more. True: it goes on.
+    async fn get(
+        &self,
+        opened: Opened,
+        tree: &Path,
+        entry: &mut Entry,
+        stop: &mut Interrupt,
+        report: &mut Report,
+    ) -> Result<Option<Source>, Error> {
+        match opened {
+            Opened::Store { store, manifest } => {
+                self.pull(&store, &manifest, tree, stop, report).await?;
+                Ok(Some(manifest.source.clone()))
+            }
+            Opened::Archive { file, form } => {
+                let begun = Instant::now();
+                let unpacking = archives::unpack(file, form, tree);
+                let archive = stop.or("The restore", unpacking).await??;
+                report.bytes = archive.bytes;
+                report.fetched_bytes = archive.bytes;
+                report.pull_ms = ms(begun);
+                if let Some(container) = self.container(&archive.source) {
+                    entry.change(|record| record.subject.id = container)?;
+                }
+                let gpu = topology::has_gpus(&tree.join("checkpoint"))?;
+                let spool = tree.parent().unwrap_or(tree);
+                let mut found =
+                    preflight::unpacked(&archive.source, gpu, &self.runtime.criu(), spool);
+                found.extend(self.against(&archive.source, &entry.record().subject.id)?);
+                if self.runtime.kind() == RuntimeKind::Runc && tree.join("volumes").is_dir() {
+                    let text = "Volumes of the archive are not put into the bundle: what they held must be there already";
+                    found.push(Finding::note("volumes", text));
+                }
+                let refused = found.iter().any(|finding| finding.refuses);
+                report.findings.extend(found);
+                Ok((!refused).then_some(archive.source))
+            }
+        }
+    }
+
     async fn make(
         &self,
-        store: &Store,
-        manifest: &Arc<Manifest>,
+        opened: Opened,
         entry: &mut Entry,
         stop: &mut Interrupt,
         report: &mut Report,
@@ -211,14 +349,22 @@ impl Args {
         let (tree, work) = (spool.join("tree"), spool.join("work"));
         crate::checkpoint::make_private(&tree)?;
         crate::checkpoint::make_private(&work)?;
-        self.pull(store, manifest, &tree, stop, report).await?;
+        let Some(source) = self.get(opened, &tree, entry, stop, report).await? else {
+            return Ok(());
+        };
         pass(Point::RestorePulled)?;
         let images = tree.join("checkpoint");
-        if let Fit::No(reasons) = self.fit(&images)? {
-            let refusals = reasons
-                .into_iter()
-                .map(|reason| Finding::refusal("topology", reason));
-            report.findings.extend(refusals);
+        let mut archive = None;
+        if self.runtime.kind() == RuntimeKind::Podman {
+            match self.podman(&tree, &source)? {
+                Ok(path) => archive = Some(path),
+                Err(findings) => {
+                    report.findings.extend(findings);
+                    return Ok(());
+                }
+            }
+        } else if let Fit::No(reasons) = self.fit(&images)? {
+            report.findings.extend(misfits(reasons));
             return Ok(());
         }
         let cgroup = match self.runtime.kind() {
@@ -239,9 +385,13 @@ impl Args {
             images,
             pid_file: work.join("restored.pid"),
             work,
-            tcp: tcp(manifest),
+            tcp: match self.tcp_established {
+                true => Tcp::Established,
+                false => tcp(&source),
+            },
             cgroup: cgroup.clone(),
             bundle: self.bundle.clone(),
+            archive,
             id: entry.record().subject.id.clone(),
         };
         let begun = Instant::now();
@@ -251,6 +401,26 @@ impl Args {
         report.pid = Some(pid);
         report.cgroup = cgroup;
         Ok(())
+    }
+
+    /// The archive for Podman, with GPUs of this node; or why there is none.
+    fn podman(&self, tree: &Path, source: &Source) -> Result<Result<PathBuf, Vec<Finding>>, Error> {
+        if let Some(reason) = podman::unfit(tree)? {
+            return Ok(Err(vec![Finding::refusal("runtime", reason)]));
+        }
+        let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
+        let may = |minor: RenderMinor| match &self.gpus {
+            Some(gpus) => gpus.contains(&minor.get()),
+            None => true,
+        };
+        let placed = topology::place(&tree.join("checkpoint"), Path::new("live"), may, checks)?;
+        let gpus = match placed {
+            Place::NoGpus => None,
+            Place::On(gpus) => Some(gpus),
+            Place::Nowhere(reasons) => return Ok(Err(misfits(reasons).collect())),
+        };
+        let facts = Facts::from_source(source);
+        podman::archive(tree, gpus.as_deref(), &facts).map(Ok)
     }
 
     async fn pull(
@@ -302,9 +472,14 @@ impl Args {
     }
 }
 
+fn misfits(reasons: Vec<String>) -> impl Iterator<Item = Finding> {
+    let reasons = reasons.into_iter();
+    reasons.map(|reason| Finding::refusal("topology", reason))
+}
+
 /// What was said at the dump.
-fn tcp(manifest: &Manifest) -> Tcp {
-    let said = manifest.source.annotations.iter();
+fn tcp(source: &Source) -> Tcp {
+    let said = source.annotations.iter();
     let mut said = said.filter(|(name, _)| name == TCP);
     match said.next() {
         Some((_, value)) if value == "established" => Tcp::Established,

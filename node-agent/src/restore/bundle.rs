@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use rocferry_store::archive;
+use rocferry_store::interchange::InterchangeError;
 use serde_json::Value;
 
 use super::rootfs;
@@ -12,6 +14,10 @@ use crate::error::Error;
 
 /// Largest `config.json`, in bytes.
 const MAX_SPEC: u64 = 16 << 20;
+/// Largest list of deleted files, as in archives.
+const MAX_LIST: u64 = 4 << 20;
+/// Deleted files of an archive.
+const DELETED: &str = "deleted.files";
 
 /// Puts the changes of the root file system, and what was in `/dev/shm`, where the new container will find them.
 pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {
@@ -21,7 +27,9 @@ pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {
         path: bundle.join("config.json"),
         reason: "it has no root.path".to_owned(),
     })?;
-    layer(&tree.join(ROOTFS_DIFF), &bundle.join(root))?;
+    let root = bundle.join(root);
+    deleted(&tree.join(DELETED), &root)?;
+    layer(&tree.join(ROOTFS_DIFF), &root)?;
     let shared = tree.join(SHARED_MEMORY);
     if !shared.exists() {
         return Ok(());
@@ -35,6 +43,26 @@ pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {
     }
 }
 
+/// Removes what Podman and CRI-O list beside the changes; ours and containerd's have it among them.
+fn deleted(list: &Path, root: &Path) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    match File::open(list).and_then(|file| file.take(MAX_LIST).read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => {
+            return Err(Error::Read {
+                path: list.to_owned(),
+                source,
+            });
+        }
+    }
+    let layer = archive::deletions(&bytes).map_err(|refusal| Error::Json {
+        path: list.to_owned(),
+        reason: refusal.to_string(),
+    })?;
+    Ok(rootfs::apply(layer.as_slice(), root)?)
+}
+
 fn layer(file: &Path, folder: &Path) -> Result<(), Error> {
     let opened = match File::open(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -44,8 +72,9 @@ fn layer(file: &Path, folder: &Path) -> Result<(), Error> {
         path: file.to_owned(),
         source,
     })?;
+    let layer = archive::open_layer(opened).map_err(InterchangeError::from)?;
     Ok(rootfs::apply(
-        BufReader::with_capacity(1 << 20, opened),
+        BufReader::with_capacity(1 << 20, layer),
         folder,
     )?)
 }

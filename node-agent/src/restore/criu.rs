@@ -10,11 +10,14 @@ use crate::error::{Error, causes};
 use crate::fault::{Point, pass};
 use crate::interrupt::Interrupt;
 use crate::journal::Entry;
-use crate::process::{self, ProcessId};
-use crate::runtime::{Job, RestoreOptions, Runtime, RuntimeError};
+use crate::process::ProcessId;
+use crate::runtime::{Job, RestoreOptions, Runtime, RuntimeError, tail};
 
 /// How long CRIU gets to end after it was told to.
 const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// Name that runtimes give to CRIU's log.
+const LOG: &str = "restore.log";
 
 /// Restores; the pid of the first process. Whatever ends it otherwise, CRIU has ended when this returns.
 pub(super) async fn restore(
@@ -23,22 +26,22 @@ pub(super) async fn restore(
     stop: &mut Interrupt,
 ) -> Result<u32, Error> {
     let mut job = Job::start("Restore", driver.restore(options)?, &options.images)?;
-    let ended = match pass(Point::RestoreStarted) {
+    let ended: Result<(), Error> = match pass(Point::RestoreStarted) {
         Ok(()) => tokio::select! {
-            done = job.wait() => done.map_err(Error::from),
+            done = job.wait() => done.map_err(|error| explained(driver, options, error).into()),
             why = stop.wait() => {
-                job.cancel(GIVE_UP).await;
+                cancel(driver, options, &mut job).await;
                 Err(RuntimeError::Stopped { what: "Restore", why }.into())
             }
         },
         Err(fault) => {
-            job.cancel(GIVE_UP).await;
+            cancel(driver, options, &mut job).await;
             Err(fault.into())
         }
     };
     ended?;
-    let pid = pid(options)?;
-    whole(options)?;
+    let pid = driver.restored(options)?;
+    whole(driver, options)?;
     let alive = ProcessId::of(pid).is_ok_and(ProcessId::is_alive);
     match alive {
         true => Ok(pid),
@@ -48,25 +51,42 @@ pub(super) async fn restore(
     }
 }
 
-fn pid(options: &RestoreOptions) -> Result<u32, Error> {
-    let path = &options.pid_file;
-    let text = process::read(path).map_err(|source| Error::Read {
-        path: path.clone(),
-        source,
-    })?;
-    text.trim().parse().map_err(|_| Error::Incomplete {
-        reason: format!("{} holds no pid", path.display()),
-    })
+async fn cancel(driver: &dyn Runtime, options: &RestoreOptions, job: &mut Job) {
+    if driver.interrupt(options) && tokio::time::timeout(GIVE_UP, job.wait()).await.is_ok() {
+        return;
+    }
+    job.cancel(GIVE_UP).await;
+}
+
+/// An engine names a log that is gone when somebody looks: its end belongs into the error, while it is there.
+fn explained(driver: &dyn Runtime, options: &RestoreOptions, error: RuntimeError) -> RuntimeError {
+    let RuntimeError::Failed {
+        what,
+        how,
+        tail: said,
+    } = error
+    else {
+        return error;
+    };
+    let log = driver.workplace(options).map(|work| work.join(LOG));
+    let tail = match log.filter(|log| log.is_file()) {
+        Some(log) => format!("{said} | {}", tail(&log, &log)),
+        None => said,
+    };
+    RuntimeError::Failed { what, how, tail }
 }
 
 /// CRIU does not say whether GPU queues run again; the plugin's result file does.
-fn whole(options: &RestoreOptions) -> Result<(), Error> {
+fn whole(driver: &dyn Runtime, options: &RestoreOptions) -> Result<(), Error> {
+    let work = driver
+        .workplace(options)
+        .unwrap_or_else(|| options.work.clone());
     let unreadable = |source| Error::Image {
-        dir: options.work.clone(),
+        dir: work.clone(),
         source,
     };
-    let dir = File::open(&options.work).map_err(|source| Error::Read {
-        path: options.work.clone(),
+    let dir = File::open(&work).map_err(|source| Error::Read {
+        path: work.clone(),
         source,
     })?;
     let result = RestoreResult::read(&dir).map_err(unreadable)?;

@@ -84,6 +84,11 @@ pub fn apply(layer: impl Read, folder: &Path) -> Result<(), RootFsError> {
     let mut times = Vec::new();
     for entry in archive.entries().map_err(RootFsError::Archive)? {
         let mut entry = entry.map_err(RootFsError::Archive)?;
+        // Podman lists the folder itself.
+        let folder = entry.header().entry_type() == EntryType::Directory;
+        if folder && matches!(&*entry.path_bytes(), b"." | b"./") {
+            continue;
+        }
         let path = plain(&entry.path_bytes())?;
         member(&root, &path, &mut entry)?;
         if entry.header().entry_type() == EntryType::Directory {
@@ -421,6 +426,7 @@ mod tests {
             &[(Regular, ".wh..wh.x", "", b"")],
             &[(Regular, ".wh.", "", b"")],
             &[(Regular, "./", "", b"")],
+            &[(Directory, "..", "", b"")],
         ];
         for members in hostile {
             let error = apply(layer(members).as_slice(), &root).expect_err("refused");

@@ -1,6 +1,8 @@
-//! Podman: what it knows of a container leads to the OCI runtime that runs it.
+//! Podman: what it knows of a container leads to the OCI runtime that runs it; it restores from archives.
 
+mod config;
 mod inspect;
+mod restore;
 
 use std::path::PathBuf;
 
@@ -41,9 +43,34 @@ impl Runtime for Podman {
         runc::dump_command(&self.criu, container, options)
     }
 
-    fn restore(&self, _options: &RestoreOptions) -> Result<Invocation, RuntimeError> {
-        Err(RuntimeError::Needed {
-            what: "the runtime wrapper under `podman --runtime`",
-        })
+    fn restore(&self, options: &RestoreOptions) -> Result<Invocation, RuntimeError> {
+        restore::command(self, options)
+    }
+
+    fn restored(&self, options: &RestoreOptions) -> Result<u32, RuntimeError> {
+        restore::restored(self, &options.id)
+    }
+
+    fn workplace(&self, options: &RestoreOptions) -> Option<PathBuf> {
+        restore::workplace(self, &options.id)
+    }
+
+    fn interrupt(&self, options: &RestoreOptions) -> bool {
+        restore::interrupt(self, &options.id)
+    }
+
+    fn engine_config(
+        &self,
+        container: &Container,
+    ) -> Result<Option<serde_json::Value>, RuntimeError> {
+        config::of(&self.program, &container.id).map(Some)
+    }
+
+    fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
+        restore::knows(self, id)
+    }
+
+    fn discard(&self, id: &str) -> Result<(), RuntimeError> {
+        restore::discard(self, id)
     }
 }

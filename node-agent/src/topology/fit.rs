@@ -25,6 +25,31 @@ pub(crate) enum Fit {
     No(Vec<String>),
 }
 
+/// Which GPUs of a machine a container is to be given.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The checkpoint has no GPU state: none.
+    NoGpus,
+    /// These, by their render nodes.
+    On(Vec<RenderMinor>),
+    /// There are none that fit, or the search was given up: why, a line each.
+    Nowhere(Vec<String>),
+}
+
+/// Chooses GPUs of `machine` for the images, among those that `may` be used.
+pub(crate) fn place(
+    images: &Path,
+    machine: &Path,
+    may: impl Fn(RenderMinor) -> bool,
+    checks: Checks,
+) -> Result<Place, Error> {
+    Ok(match decide(images, machine, may, checks, Mode::Subset)? {
+        Decided::NoGpus => Place::NoGpus,
+        Decided::Fits(minors) => Place::On(minors),
+        Decided::No(reasons) => Place::Nowhere(reasons),
+    })
+}
+
 /// Matches the GPUs of the images with those of `machine` (`live`, or a copy of its topology) that the container sees.
 pub(crate) fn fit(
     images: &Path,
@@ -32,12 +57,33 @@ pub(crate) fn fit(
     sees: impl Fn(RenderMinor) -> bool,
     checks: Checks,
 ) -> Result<Fit, Error> {
+    Ok(match decide(images, machine, sees, checks, Mode::All)? {
+        Decided::NoGpus => Fit::NoGpus,
+        Decided::Fits(_) => Fit::Fits,
+        Decided::No(reasons) => Fit::No(reasons),
+    })
+}
+
+enum Decided {
+    NoGpus,
+    /// Render nodes of the GPUs.
+    Fits(Vec<RenderMinor>),
+    No(Vec<String>),
+}
+
+fn decide(
+    images: &Path,
+    machine: &Path,
+    may: impl Fn(RenderMinor) -> bool,
+    checks: Checks,
+    mode: Mode,
+) -> Result<Decided, Error> {
     if !load::has_gpus(images)? {
-        return Ok(Fit::NoGpus);
+        return Ok(Decided::NoGpus);
     }
     let sources = load::sources(images)?;
     let destination = load::machine(machine)?;
-    let gpus = destination.gpus().filter(|gpu| sees(gpu.render_minor));
+    let gpus = destination.gpus().filter(|gpu| may(gpu.render_minor));
     let usable: Vec<ActualGpuId> = gpus.map(|gpu| gpu.id).collect();
     let matchers = sources.iter().map(|source| {
         Matcher::new(&source.system, checks).map_err(|error| Error::Source {
@@ -49,14 +95,19 @@ pub(crate) fn fit(
     let question = Question {
         destination: &destination,
         usable: &usable,
-        mode: Mode::All,
+        mode,
     };
     let verdict = judge(&sources, &matchers, &question);
     if verdict.outcome() == Outcome::Fits {
-        return Ok(Fit::Fits);
+        let taken = |id| {
+            let mut mappings = verdict.each.iter().filter_map(|each| each.as_ref().ok());
+            mappings.any(|mapping| mapping.user(id).is_some())
+        };
+        let gpus = destination.gpus().filter(|gpu| taken(gpu.id));
+        return Ok(Decided::Fits(gpus.map(|gpu| gpu.render_minor).collect()));
     }
     let reasons = Report::new(&sources, &matchers, &question, &verdict).against();
-    Ok(Fit::No(match reasons.is_empty() {
+    Ok(Decided::No(match reasons.is_empty() {
         true => vec!["Whether the GPUs fit cannot be told".to_owned()],
         false => reasons,
     }))

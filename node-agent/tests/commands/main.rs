@@ -1,5 +1,6 @@
 //! `rocferry-agent` as users run it.
 
+mod archives;
 mod check;
 mod hostile;
 mod image;
@@ -8,6 +9,7 @@ mod machines;
 mod node;
 mod processes;
 mod run;
+mod serve;
 mod show;
 mod store_refusals;
 #[expect(

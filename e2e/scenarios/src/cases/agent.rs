@@ -3,6 +3,8 @@
 mod carry;
 mod containers;
 mod crashes;
+mod daemon;
+mod engines;
 mod failures;
 mod freeze_speed;
 mod holding;
@@ -15,7 +17,7 @@ pub(crate) use freeze_speed::freeze_speed;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 7] = [
+pub(crate) const GROUPS: [&[Case]; 9] = [
     probing::CASES,
     installed::CASES,
     carry::CASES,
@@ -23,4 +25,6 @@ pub(crate) const GROUPS: [&[Case]; 7] = [
     holding::CASES,
     crashes::CASES,
     containers::CASES,
+    daemon::CASES,
+    engines::CASES,
 ];

@@ -1,13 +1,14 @@
 //! The changes of a root file system, as each engine has them: a plain tar and a list of deleted files, or the
 //! compressed layer of an image, in which whiteouts stand for deletions.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use flate2::{Compression as Level, GzBuilder};
 
 use super::deleted::{self, Meaning};
 use super::error::excerpt;
 use super::input::{Compression, Input};
+use super::layer::Bytes;
 use super::output::{END, Member};
 use super::records::Records;
 use super::write::{Counter, Source, copy, open};
@@ -212,14 +213,5 @@ fn nested(error: ReadError) -> WriteError {
     WriteError::Nested {
         member: ROOTFS_DIFF.to_owned(),
         source: Box::new(error),
-    }
-}
-
-/// What comes out of an input.
-struct Bytes<R: Read>(Input<R>);
-
-impl<R: Read> Read for Bytes<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf).map_err(io::Error::other)
     }
 }
