@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod cli;
+pub mod decision;
 mod error;
 mod fault;
 mod format;
@@ -19,13 +20,16 @@ mod image;
 pub mod install;
 mod interrupt;
 pub mod journal;
+pub mod layer;
 mod node;
 pub mod pod;
 mod preflight;
+pub mod prepare;
 pub mod probes;
 pub mod process;
 pub mod restore;
 pub mod runtime;
+pub mod spec;
 pub mod ticket;
 mod topology;
 pub mod wrapper;

@@ -1,6 +1,6 @@
 //! What the verbs that touch containers share: where the agent keeps its state, and which runtime is meant.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::journal::{Journal, Subject};
@@ -21,6 +21,11 @@ pub(crate) struct StateArgs {
 }
 
 impl StateArgs {
+    /// The folder itself.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.state
+    }
+
     pub(crate) fn journal(&self) -> Result<Journal, Error> {
         Ok(Journal::open(&self.state)?)
     }

@@ -9,9 +9,8 @@
 mod args;
 mod bundle;
 mod criu;
-pub mod rootfs;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, dumped_tcp};
 
 /// Beginning of the names of cgroups in which trees without a runtime are restored.
 pub(crate) const CGROUP_PREFIX: &str = "rocferry-restore-";

@@ -239,7 +239,7 @@ impl Args {
             images,
             pid_file: work.join("restored.pid"),
             work,
-            tcp: tcp(manifest),
+            tcp: dumped_tcp(manifest),
             cgroup: cgroup.clone(),
             bundle: self.bundle.clone(),
             id: entry.record().subject.id.clone(),
@@ -303,7 +303,7 @@ impl Args {
 }
 
 /// What was said at the dump.
-fn tcp(manifest: &Manifest) -> Tcp {
+pub(crate) fn dumped_tcp(manifest: &Manifest) -> Tcp {
     let said = manifest.source.annotations.iter();
     let mut said = said.filter(|(name, _)| name == TCP);
     match said.next() {
