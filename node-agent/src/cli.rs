@@ -8,7 +8,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::counters::{Counts, add_one};
 use crate::error::Error;
 use crate::node::StateArgs;
-use crate::{checkpoint, freeze, image, install, journal, probes, restore, serve, topology};
+use crate::{
+    checkpoint, decision, freeze, image, install, journal, prepare, probes, restore, serve,
+    topology,
+};
 
 /// The rocferry node agent.
 #[derive(Debug, Parser)]
@@ -56,6 +59,21 @@ enum Command {
     Checkpoint(Box<checkpoint::Args>),
     /// Restore a checkpoint from a store
     Restore(Box<restore::Args>),
+    /// Have the containers of a pod restored when they are made, in the place of being started
+    ///
+    /// Files are read and verified, GPUs matched, and a ticket left for the runtime wrapper for each container.
+    Prepare(Box<prepare::Args>),
+    /// Remove what was prepared for a pod and is not used
+    Discard(prepare::DiscardArgs),
+    /// Keep a container of a pod from being made on this node
+    Fence(prepare::FenceArgs),
+    /// Let it be made again
+    Unfence(prepare::UnfenceArgs),
+    /// Bring the decision about a migrated pod: once, for good
+    ///
+    /// A source that is prepared goes on only when it is aborted; a held target only when it is committed and its source
+    /// is known to be gone or fenced.
+    Decide(decision::DecideArgs),
     /// Freeze a container until `thaw`
     Freeze(freeze::FreezeArgs),
     /// Let a frozen container go on
@@ -152,6 +170,11 @@ impl Cli {
                 done
             }
             Command::Serve(args) => block_on(args.run()),
+            Command::Prepare(args) => block_on(args.run()),
+            Command::Discard(args) => args.run(),
+            Command::Fence(args) => args.run(),
+            Command::Unfence(args) => args.run(),
+            Command::Decide(args) => args.run(),
             Command::Freeze(args) => args.run(),
             Command::Thaw(args) => args.run(),
             Command::Status(args) => args.run(),

@@ -12,13 +12,16 @@ use rocferry_store::seal::SealError;
 use rocferry_topology::{CompactError, ReadError, SourceError};
 use thiserror::Error;
 
+use crate::decision::DecisionError;
 use crate::fault::Fault;
 use crate::freeze::FreezeError;
 use crate::install::InstallError;
 use crate::journal::JournalError;
+use crate::layer::LayerError;
 use crate::probes::ProbeError;
-use crate::restore::rootfs::RootFsError;
 use crate::runtime::RuntimeError;
+use crate::spec::SpecError;
+use crate::ticket::{InvalidName, TicketError};
 
 /// A command that cannot give an answer.
 #[derive(Debug, Error)]
@@ -166,9 +169,12 @@ pub enum Error {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The files of a container.
+    /// Files that are put into a container's root file system, or one of its volumes.
     #[error(transparent)]
-    RootFs(#[from] RootFsError),
+    Layer(#[from] LayerError),
+    /// The specification of a container.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// The installation on this host.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -206,6 +212,29 @@ pub enum Error {
         address: std::net::SocketAddr,
         /// What the system says.
         source: io::Error,
+    },
+    /// A ticket or fence.
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
+    /// A decision about a migration.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// A checkpoint that does not hold what it must.
+    #[error("{} cannot be restored from: {reason}", .path.display())]
+    Unusable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Nobody is known whose checkpoints are taken.
+    #[error("No key is trusted that could have signed checkpoint {checkpoint}")]
+    NoTrust {
+        /// The checkpoint.
+        checkpoint: String,
     },
     /// A test made it fail.
     #[error(transparent)]
@@ -305,7 +334,7 @@ impl Error {
             Self::Freeze(_) => "freeze",
             Self::Journal(JournalError::Busy { .. }) => "busy",
             Self::Journal(_) => "journal",
-            Self::RootFs(_) => "files",
+            Self::Layer(_) => "files",
             Self::Unsettled { .. } => "unsettled",
             Self::Incomplete { .. } => "incomplete",
             Self::Json { .. } => "archive",
@@ -362,6 +391,10 @@ impl Error {
             Self::Unsigned { .. } => "Say --unsigned if its maker is trusted",
             Self::Settings { .. } => "Correct the file, or take it away",
             Self::Listen { .. } => "Name another address with --listen",
+            Self::NoTrust { .. } => {
+                "Name the public key of those who sign with --trust; --unsigned takes what anybody has written"
+            }
+            Self::Ticket(TicketError::Busy { .. }) => "Try again when that has ended",
             Self::Unsettled { .. } => "`rocferry-agent recover` does the rest",
             Self::Journal(JournalError::Busy { .. }) => {
                 "`rocferry-agent status` shows what is under way"

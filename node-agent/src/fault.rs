@@ -43,6 +43,14 @@ pub(crate) enum Point {
     FreezeDone,
     /// `thaw`: in the journal, still frozen.
     ThawBegun,
+    /// `thaw --pod-uid`: all tickets are used up, nothing runs yet.
+    ThawMarked,
+    /// `prepare`: in the journal, nothing is there.
+    PrepareBegun,
+    /// `prepare`: all files are there.
+    PreparePulled,
+    /// `prepare`: a ticket is there.
+    PrepareTicket,
 }
 
 impl Point {
@@ -64,6 +72,10 @@ impl Point {
             Self::FreezeBegun => "freeze-begun",
             Self::FreezeDone => "freeze-done",
             Self::ThawBegun => "thaw-begun",
+            Self::ThawMarked => "thaw-marked",
+            Self::PrepareBegun => "prepare-begun",
+            Self::PreparePulled => "prepare-pulled",
+            Self::PrepareTicket => "prepare-ticket",
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct StateArgs {
 }
 
 impl StateArgs {
-    /// The folder.
+    /// The folder itself.
     pub(crate) fn folder(&self) -> &Path {
         &self.state
     }

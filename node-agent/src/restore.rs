@@ -12,9 +12,8 @@ mod criu;
 mod devices;
 mod origin;
 mod podman;
-pub mod rootfs;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, dumped_tcp};
 
 /// Beginning of the names of cgroups in which trees without a runtime are restored.
 pub(crate) const CGROUP_PREFIX: &str = "rocferry-restore-";

@@ -12,11 +12,12 @@
 //! KfdImage           amdgpu-kfd-%d.img       PagesLayout  amdgpu-pages-%d-%04x.img
 //! RenderImage        amdgpu-renderD-%d.img   DmabufImage  amdgpu-dmabuf_%d.img
 //! FileRecord, TaskRecord, BlockIndex         rocferry-*.img
-//! RestoreResult      rocferry-result.json    highest_tid  pstree.img of CRIU
+//! RestoreResult      rocferry-result.json    criu         images of CRIU's own
 //! ```
 #![forbid(unsafe_code)]
 
 mod bo;
+pub mod criu;
 mod device;
 mod dir;
 mod dmabuf;
@@ -29,7 +30,6 @@ mod kfd;
 pub mod manifest;
 pub mod names;
 mod pages;
-mod pstree;
 mod render;
 mod result;
 mod source;
@@ -38,6 +38,7 @@ mod walk;
 mod wire;
 
 pub use bo::{BoEntry, PAGE_SIZE};
+pub use criu::highest_tid;
 pub use dir::{FdDir, ImageDir};
 pub use dmabuf::DmabufImage;
 pub use error::{FormatError, ImageError};
@@ -50,7 +51,6 @@ pub use id::{FileId, TaskPid};
 pub use index::{Block, BlockIndex, BoBlocks, Digest};
 pub use kfd::KfdImage;
 pub use pages::{GpuPages, PagePart, PagesLayout, check_drm_pages, check_pages};
-pub use pstree::highest_tid;
 pub use render::{DrmBo, DrmMapping, RenderImage};
 pub use result::{RESULT_VERSION, RestoreResult, Resume, TaskResult};
 pub use rocferry_topology::BoFlags;

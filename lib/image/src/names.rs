@@ -10,6 +10,22 @@ pub const RESULT: &str = "rocferry-result.json";
 /// CRIU's process tree.
 pub const PSTREE: &str = "pstree.img";
 
+/// `core-%u.img`: CRIU's state of a thread.
+#[must_use]
+pub fn core(tid: u32) -> String {
+    format!("core-{tid}.img")
+}
+
+/// Is it `mountpoints-%u.img`, CRIU's list of the mounts of a namespace?
+#[must_use]
+pub fn is_mounts(name: &str) -> bool {
+    let number = name.strip_prefix("mountpoints-");
+    let number = number.and_then(|number| number.strip_suffix(".img"));
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// `amdgpu-kfd-%d.img`: state of the process behind this open /dev/kfd.
 #[must_use]
 pub fn kfd(file: FileId) -> String {

@@ -289,3 +289,89 @@ pub(crate) struct PstreeEntry {
     #[prost(uint32, repeated, packed = "false", tag = "5")]
     pub(crate) threads: Vec<u32>,
 }
+
+/// The entry of CRIU's `core-%u.img`: what a thread may do.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CoreEntry {
+    #[prost(message, optional, tag = "3")]
+    pub(crate) tc: Option<TaskCoreEntry>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) thread_core: Option<ThreadCoreEntry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TaskCoreEntry {
+    #[prost(uint32, optional, tag = "1")]
+    pub(crate) task_state: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ThreadCoreEntry {
+    #[prost(message, optional, tag = "10")]
+    pub(crate) creds: Option<CredsEntry>,
+    #[prost(uint32, optional, tag = "11")]
+    pub(crate) seccomp_mode: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CredsEntry {
+    #[prost(uint32, optional, tag = "1")]
+    pub(crate) uid: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub(crate) gid: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub(crate) euid: Option<u32>,
+    #[prost(uint32, optional, tag = "4")]
+    pub(crate) egid: Option<u32>,
+    #[prost(uint32, optional, tag = "5")]
+    pub(crate) suid: Option<u32>,
+    #[prost(uint32, optional, tag = "6")]
+    pub(crate) sgid: Option<u32>,
+    #[prost(uint32, optional, tag = "7")]
+    pub(crate) fsuid: Option<u32>,
+    #[prost(uint32, optional, tag = "8")]
+    pub(crate) fsgid: Option<u32>,
+    #[prost(uint32, repeated, packed = "false", tag = "9")]
+    pub(crate) cap_inh: Vec<u32>,
+    #[prost(uint32, repeated, packed = "false", tag = "10")]
+    pub(crate) cap_prm: Vec<u32>,
+    #[prost(uint32, repeated, packed = "false", tag = "11")]
+    pub(crate) cap_eff: Vec<u32>,
+    #[prost(uint32, repeated, packed = "false", tag = "12")]
+    pub(crate) cap_bnd: Vec<u32>,
+    #[prost(uint32, repeated, packed = "false", tag = "14")]
+    pub(crate) groups: Vec<u32>,
+    /// `apparmor:NAME` or `selinux:LABEL`.
+    #[prost(string, optional, tag = "15")]
+    pub(crate) lsm_profile: Option<String>,
+    #[prost(uint32, optional, tag = "18")]
+    pub(crate) no_new_privs: Option<u32>,
+    /// Since 4.0.
+    #[prost(uint32, repeated, packed = "false", tag = "19")]
+    pub(crate) cap_amb: Vec<u32>,
+}
+
+/// An entry of CRIU's `mountpoints-%u.img`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MntEntry {
+    #[prost(uint32, optional, tag = "1")]
+    pub(crate) fstype: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub(crate) mnt_id: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub(crate) root_dev: Option<u32>,
+    #[prost(uint32, optional, tag = "4")]
+    pub(crate) parent_mnt_id: Option<u32>,
+    #[prost(string, optional, tag = "6")]
+    pub(crate) root: Option<String>,
+    #[prost(string, optional, tag = "7")]
+    pub(crate) mountpoint: Option<String>,
+    #[prost(bool, optional, tag = "12")]
+    pub(crate) with_plugin: Option<bool>,
+    #[prost(bool, optional, tag = "13")]
+    pub(crate) ext_mount: Option<bool>,
+    #[prost(string, optional, tag = "14")]
+    pub(crate) fsname: Option<String>,
+    #[prost(string, optional, tag = "18")]
+    pub(crate) ext_key: Option<String>,
+}

@@ -82,6 +82,11 @@ impl Cgroup {
             .collect()
     }
 
+    /// The one in this folder, which need not be there.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
     /// The one above it, if this one has that name: some runtimes put the processes of a container one level lower.
     #[must_use]
     pub fn parent_of(&self, name: &str) -> Option<Self> {
@@ -181,6 +186,14 @@ impl Cgroup {
         self.write("cgroup.freeze", "0")?;
         let wanted = "gone on (is a cgroup above it frozen?)";
         self.wait("frozen", false, limit, wanted)
+    }
+
+    /// Takes its freeze back without a look at what comes of it: below a frozen one it stays as it is.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn release(&self) -> Result<(), FreezeError> {
+        self.write("cgroup.freeze", "0")
     }
 
     /// Kills all processes in it and below, frozen ones too, and returns when none is left.

@@ -11,6 +11,8 @@ use crate::format::to_json;
 use crate::image::{age, table};
 use crate::journal::{After, Entry, Phase, Record, Work, now_ms};
 use crate::node::{RuntimeArgs, StateArgs};
+use crate::prepare;
+use crate::ticket::PodUid;
 
 /// How long tasks may take to stop or to go on.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -68,8 +70,12 @@ impl FreezeArgs {
 #[command(after_help = "Exit status: 0 it runs, 1 it may not or is not held, 2 it failed.")]
 pub(crate) struct ThawArgs {
     /// The container as it was named when it was frozen, its id, or the record that `status` shows
-    name: String,
-    /// Thaw it although its checkpoint is stored, so that a copy of it may run elsewhere
+    #[arg(required_unless_present = "pod_uid")]
+    name: Option<String>,
+    /// The held pod with this UID, all of it
+    #[arg(long, value_name = "UID", conflicts_with = "name")]
+    pod_uid: Option<PodUid>,
+    /// Thaw it although a copy of it may run elsewhere: its checkpoint is stored, or its migration is not committed
     #[arg(long = "override")]
     overrides: bool,
     #[command(flatten)]
@@ -79,6 +85,10 @@ pub(crate) struct ThawArgs {
 impl ThawArgs {
     pub(crate) fn run(&self) -> Result<Answer, Error> {
         let journal = self.state.journal()?;
+        if let Some(uid) = &self.pod_uid {
+            return prepare::thaw(&journal, uid, self.overrides);
+        }
+        let wanted = self.name.as_deref().unwrap_or_default();
         let is_held = |record: &Record, free: bool| {
             free && matches!(record.phase, Phase::Held | Phase::Thawing)
         };
@@ -86,19 +96,19 @@ impl ThawArgs {
         let named = list.iter().filter(|(record, free)| {
             let subject = &record.subject;
             let names = [&record.id, &subject.name, &subject.id];
-            is_held(record, *free) && names.contains(&&self.name)
+            is_held(record, *free) && names.iter().any(|name| *name == wanted)
         });
         let named: Vec<&Record> = named.map(|(record, _)| record).collect();
         let Some(first) = named.first() else {
-            return Ok(no(format!("{} is not held here", self.name)));
+            return Ok(no(format!("{wanted} is not held here")));
         };
         if let Some(other) = named
             .iter()
             .find(|record| !record.subject.is_same_as(&first.subject))
         {
             return Ok(no(format!(
-                "{} may be that of record {} or of {}: name the record",
-                self.name, first.id, other.id
+                "{wanted} may be that of record {} or of {}: name the record",
+                first.id, other.id
             )));
         }
         // All that hold it: it may have been checkpointed more than once.
@@ -112,18 +122,17 @@ impl ThawArgs {
         for record in held {
             if record.work == Work::Checkpoint && !self.overrides {
                 return Ok(no(format!(
-                    "{} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
-                    self.name,
+                    "{wanted} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
                     record.checkpoint.as_deref().unwrap_or("(unknown)")
                 )));
             }
             match journal.take(&record.id)? {
                 Some(entry) => entries.push(entry),
-                None => return Ok(no(format!("{} is being worked on", self.name))),
+                None => return Ok(no(format!("{wanted} is being worked on"))),
             }
         }
         thaw(entries)?;
-        Ok(yes(format!("{} runs\n", self.name)))
+        Ok(yes(format!("{wanted} runs\n")))
     }
 }
 
@@ -145,7 +154,10 @@ fn thaw(mut entries: Vec<Entry>) -> Result<(), Error> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// Answer in JSON
+    /// Show what is prepared for pods, and nothing else
+    #[arg(long)]
+    tickets: bool,
+    /// Answer in JSON: the records, or with --tickets the tickets
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -167,7 +179,16 @@ struct Shown {
 
 impl StatusArgs {
     pub(crate) fn run(&self) -> Result<Answer, Error> {
-        let list = self.state.journal()?.list()?;
+        let journal = self.state.journal()?;
+        if self.tickets {
+            let shown = prepare::shown(&journal)?;
+            let text = match self.json {
+                true => to_json(&shown)?,
+                false => prepare::lines(&shown),
+            };
+            return Ok(yes(text));
+        }
+        let list = journal.list()?;
         let shown: Vec<Shown> = list
             .into_iter()
             .map(|(record, free)| Shown {
@@ -183,7 +204,7 @@ impl StatusArgs {
             .collect();
         let text = match self.json {
             true => to_json(&shown)?,
-            false => lines(&shown),
+            false => lines(&shown) + &prepare::lines(&prepare::shown(&journal)?),
         };
         Ok(yes(text))
     }

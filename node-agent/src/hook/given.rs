@@ -22,16 +22,13 @@ pub(super) fn render_nodes(bundle: &Bundle) -> BTreeSet<RenderMinor> {
     if binds_all(bundle) {
         found.extend((FIRST_RENDER_MINOR..LAST_RENDER_MINOR).map(RenderMinor));
     }
-    found.retain(|minor| sees(bundle.spec(), *minor));
+    found.retain(|minor| sees(bundle.spec().content(), *minor));
     found
 }
 
 /// Those in the list of devices, and those that are bound one by one.
 fn listed(bundle: &Bundle) -> BTreeSet<RenderMinor> {
-    let devices = bundle
-        .spec()
-        .get("linux")
-        .and_then(|linux| linux.get("devices"));
+    let devices = bundle.spec().part("linux", "devices");
     let number = |device: &Value, name| device.get(name).and_then(Value::as_i64);
     let of_device = |device: &Value| {
         let is_drm = number(device, "major") == Some(DRM_MAJOR);
@@ -59,7 +56,8 @@ fn binds_all(bundle: &Bundle) -> bool {
 
 /// What is bound into the container.
 fn sources(bundle: &Bundle) -> impl Iterator<Item = &str> {
-    let mounts = bundle.spec().get("mounts").and_then(Value::as_array);
+    let mounts = bundle.spec().content().get("mounts");
+    let mounts = mounts.and_then(Value::as_array);
     mounts
         .into_iter()
         .flatten()

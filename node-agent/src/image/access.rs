@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rocferry_image::manifest::CheckpointId;
 use rocferry_store::backend::{self, Backend};
-use rocferry_store::envelope::{ManifestObject, PublicKey, Signer, TrustPolicy};
+use rocferry_store::envelope::{ExpectedBinding, ManifestObject, PublicKey, Signer, TrustPolicy};
 use rocferry_store::seal::{KeyConfig, WrappingKey};
 use rocferry_store::{Store, StoreError, StoreName, StoreOptions};
 
@@ -156,6 +156,28 @@ impl StoreKeys {
         id: &CheckpointId,
     ) -> Result<ManifestObject, Error> {
         Ok(store.checkpoint(id, &self.policy()?).await?)
+    }
+}
+
+impl StoreKeys {
+    /// A checkpoint for a pod: signed by somebody who is trusted, and made for it. `unsigned`: one that nobody signed is
+    /// taken as well.
+    pub(crate) async fn checkpoint_for(
+        &self,
+        store: &Store,
+        id: &CheckpointId,
+        whom: ExpectedBinding,
+        unsigned: bool,
+    ) -> Result<ManifestObject, Error> {
+        let mut policy = self.policy()?;
+        if policy.signers.is_empty() && !unsigned {
+            return Err(Error::NoTrust {
+                checkpoint: id.to_string(),
+            });
+        }
+        policy.unsigned = unsigned;
+        policy.binding = Some(whom);
+        Ok(store.checkpoint(id, &policy).await?)
     }
 }
 

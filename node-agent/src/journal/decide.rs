@@ -15,12 +15,24 @@ pub(super) enum Action {
     Stop,
     /// What was restored of it so far ends.
     KillHalf,
+    /// What was prepared so far is removed: it outlives a boot.
+    Discard,
+    /// A pod goes on that was about to.
+    ThawPod,
+    /// The same, when a boot has ended its containers before they ran: they are restored again.
+    TakeBack,
 }
 
 /// Decides. `boot` is the present one.
 pub(super) fn decide(record: &Record, boot: &str) -> Action {
-    if record.boot != boot {
-        return Action::Forget;
+    match record.work {
+        Work::Prepare => return Action::Discard,
+        // It does not know the containers yet.
+        Work::ThawPod if record.phase == Phase::Begun => return Action::Forget,
+        Work::ThawPod if record.boot == boot => return Action::ThawPod,
+        Work::ThawPod if record.phase == Phase::Freezing => return Action::TakeBack,
+        _ if record.boot != boot => return Action::Forget,
+        _ => {}
     }
     match (record.work, record.phase) {
         (Work::Checkpoint, Phase::Stored) => match record.after {
@@ -64,6 +76,7 @@ mod tests {
             was_frozen: false,
             spool: None,
             checkpoint: None,
+            members: Vec::new(),
         }
     }
 
@@ -102,6 +115,22 @@ mod tests {
         assert_eq!(decide(&begun, "now"), Action::Forget);
         let half = record(Work::Restore, Criu, After::LeaveRunning);
         assert_eq!(decide(&half, "now"), Action::KillHalf);
+    }
+
+    #[test]
+    fn what_was_prepared_outlives_a_boot() {
+        for boot in ["now", "later"] {
+            let begun = record(Work::Prepare, Begun, After::LeaveRunning);
+            assert_eq!(decide(&begun, boot), Action::Discard);
+        }
+        let thaw = |phase| record(Work::ThawPod, phase, After::LeaveRunning);
+        assert_eq!(decide(&thaw(Begun), "now"), Action::Forget);
+        assert_eq!(decide(&thaw(Freezing), "now"), Action::ThawPod);
+        assert_eq!(decide(&thaw(Thawing), "now"), Action::ThawPod);
+        // It may have run.
+        assert_eq!(decide(&thaw(Thawing), "later"), Action::Forget);
+        assert_eq!(decide(&thaw(Freezing), "later"), Action::TakeBack);
+        assert_eq!(decide(&thaw(Begun), "later"), Action::Forget);
     }
 
     #[test]

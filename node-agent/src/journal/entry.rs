@@ -40,6 +40,12 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Folder with everything that the agent keeps on this node.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     fn records(&self) -> PathBuf {
         self.state.join("journal")
     }
@@ -90,6 +96,7 @@ impl Journal {
             was_frozen: false,
             spool: spooled.then(|| dir.path().to_owned()),
             checkpoint: None,
+            members: Vec::new(),
         };
         let lock = self.lock(&record.id)?.ok_or_else(|| JournalError::Busy {
             name: record.subject.name.clone(),

@@ -39,6 +39,9 @@ pub struct Record {
     pub spool: Option<PathBuf>,
     /// The checkpoint in its store.
     pub checkpoint: Option<String>,
+    /// Cgroups of the containers of a held pod that is thawed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Cgroup>,
 }
 
 /// A container, as far as it must be found again.
@@ -80,6 +83,10 @@ pub enum Work {
     Restore,
     /// Frozen, nothing else.
     Freeze,
+    /// A pod that is to be restored is prepared: files and tickets.
+    Prepare,
+    /// A held pod is let go.
+    ThawPod,
 }
 
 /// How far it is. Each is written before the act of that name.
@@ -119,6 +126,8 @@ impl fmt::Display for Work {
             Self::Checkpoint => "checkpoint",
             Self::Restore => "restore",
             Self::Freeze => "freeze",
+            Self::Prepare => "prepare",
+            Self::ThawPod => "thaw-pod",
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, causes};
 use crate::format::to_json;
 use crate::freeze::{Cgroup, FreezeError};
 use crate::node::{CriuArgs, StateArgs, driver_of};
+use crate::prepare;
 use crate::process;
 use crate::runtime::{Criu, ENTERING, end_of, give_up, kill};
 
@@ -96,7 +97,7 @@ pub(crate) async fn recover(journal: &Journal, criu: &Criu) -> Result<Vec<Recove
             continue;
         };
         let action = decide(entry.record(), &boot);
-        let error = act(action, entry, criu)
+        let error = act(journal, action, entry, criu)
             .await
             .err()
             .map(|error| causes(&error));
@@ -109,6 +110,9 @@ pub(crate) async fn recover(journal: &Journal, criu: &Criu) -> Result<Vec<Recove
                 Action::Hold => "held",
                 Action::Stop => "stopped",
                 Action::KillHalf => "ended",
+                Action::Discard => "discarded",
+                Action::ThawPod => "thawed",
+                Action::TakeBack => "to be restored again",
             },
             error,
         });
@@ -117,7 +121,12 @@ pub(crate) async fn recover(journal: &Journal, criu: &Criu) -> Result<Vec<Recove
     Ok(done)
 }
 
-async fn act(action: Action, mut entry: Entry, criu: &Criu) -> Result<(), Error> {
+async fn act(
+    journal: &Journal,
+    action: Action,
+    mut entry: Entry,
+    criu: &Criu,
+) -> Result<(), Error> {
     match action {
         Action::Forget => {}
         Action::Resume => {
@@ -128,6 +137,9 @@ async fn act(action: Action, mut entry: Entry, criu: &Criu) -> Result<(), Error>
         Action::Hold => return hold(entry),
         Action::Stop => end(entry.record())?,
         Action::KillHalf => kill_half(entry.record(), criu).await?,
+        Action::Discard => prepare::discard_unfinished(journal, entry.record())?,
+        Action::ThawPod => return prepare::finish(journal, entry),
+        Action::TakeBack => prepare::take_back(journal, entry.record())?,
     }
     entry.remove_spool()?;
     Ok(entry.finish()?)

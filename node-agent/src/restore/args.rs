@@ -387,7 +387,7 @@ impl Args {
             work,
             tcp: match self.tcp_established {
                 true => Tcp::Established,
-                false => tcp(&source),
+                false => dumped_tcp(&source),
             },
             cgroup: cgroup.clone(),
             bundle: self.bundle.clone(),
@@ -478,7 +478,7 @@ fn misfits(reasons: Vec<String>) -> impl Iterator<Item = Finding> {
 }
 
 /// What was said at the dump.
-fn tcp(source: &Source) -> Tcp {
+pub(crate) fn dumped_tcp(source: &Source) -> Tcp {
     let said = source.annotations.iter();
     let mut said = said.filter(|(name, _)| name == TCP);
     match said.next() {

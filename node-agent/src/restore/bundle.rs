@@ -1,19 +1,16 @@
 //! The bundle of a new container: the files that belong to the checkpoint go into it before CRIU starts.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use rocferry_store::archive;
-use rocferry_store::interchange::InterchangeError;
-use serde_json::Value;
 
-use super::rootfs;
 use crate::checkpoint::{ROOTFS_DIFF, SHARED_MEMORY};
 use crate::error::Error;
+use crate::layer;
+use crate::spec::Spec;
 
-/// Largest `config.json`, in bytes.
-const MAX_SPEC: u64 = 16 << 20;
 /// Largest list of deleted files, as in archives.
 const MAX_LIST: u64 = 4 << 20;
 /// Deleted files of an archive.
@@ -21,21 +18,19 @@ const DELETED: &str = "deleted.files";
 
 /// Puts the changes of the root file system, and what was in `/dev/shm`, where the new container will find them.
 pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {
-    let spec = spec(bundle)?;
-    let root = spec.pointer("/root/path").and_then(Value::as_str);
-    let root = root.ok_or_else(|| Error::Syntax {
-        path: bundle.join("config.json"),
-        reason: "it has no root.path".to_owned(),
-    })?;
-    let root = bundle.join(root);
+    let spec = Spec::read(bundle)?;
+    let root = spec.root()?;
     deleted(&tree.join(DELETED), &root)?;
-    layer(&tree.join(ROOTFS_DIFF), &root)?;
+    layer::apply_file(&tree.join(ROOTFS_DIFF), &root)?;
     let shared = tree.join(SHARED_MEMORY);
     if !shared.exists() {
         return Ok(());
     }
     match shared_memory(&spec) {
-        Some(folder) => layer(&shared, &folder),
+        Some(folder) => {
+            layer::apply_file(&shared, &folder)?;
+            Ok(())
+        }
         None => Err(Error::Incomplete {
             reason: "the checkpoint has a /dev/shm from outside, and the bundle mounts none"
                 .to_owned(),
@@ -60,45 +55,16 @@ fn deleted(list: &Path, root: &Path) -> Result<(), Error> {
         path: list.to_owned(),
         reason: refusal.to_string(),
     })?;
-    Ok(rootfs::apply(layer.as_slice(), root)?)
-}
-
-fn layer(file: &Path, folder: &Path) -> Result<(), Error> {
-    let opened = match File::open(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        opened => opened,
-    };
-    let opened = opened.map_err(|source| Error::Read {
-        path: file.to_owned(),
-        source,
-    })?;
-    let layer = archive::open_layer(opened).map_err(InterchangeError::from)?;
-    Ok(rootfs::apply(
-        BufReader::with_capacity(1 << 20, layer),
-        folder,
-    )?)
+    Ok(layer::apply(layer.as_slice(), root)?)
 }
 
 /// What the new container gets as `/dev/shm`, if that is a folder of this machine.
-fn shared_memory(spec: &Value) -> Option<PathBuf> {
-    let mounts = spec.get("mounts")?.as_array()?;
-    let mount = mounts
-        .iter()
-        .find(|mount| mount.get("destination").and_then(Value::as_str) == Some("/dev/shm"))?;
-    let source = Path::new(mount.get("source")?.as_str()?);
+fn shared_memory(spec: &Spec) -> Option<PathBuf> {
+    let source = Path::new(spec.mount_at("/dev/shm")?.source?);
     source.is_absolute().then(|| source.to_owned())
 }
 
 /// The specification of the new container.
-pub(super) fn spec(bundle: &Path) -> Result<Value, Error> {
-    let path = bundle.join("config.json");
-    let mut bytes = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(MAX_SPEC).read_to_end(&mut bytes));
-    if let Err(source) = read {
-        return Err(Error::Read { path, source });
-    }
-    serde_json::from_slice(&bytes).map_err(|error| Error::Syntax {
-        path,
-        reason: error.to_string(),
-    })
+pub(super) fn spec(bundle: &Path) -> Result<serde_json::Value, Error> {
+    Ok(Spec::read(bundle)?.into_value())
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::freeze::FreezeError;
+use crate::spec::SpecError;
 
 /// A runtime or CRIU does not do what it should.
 #[derive(Debug, Error)]
@@ -89,6 +90,9 @@ pub enum RuntimeError {
         /// `interrupted`, `not done after 30 s`.
         why: String,
     },
+    /// The container's specification.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// The cgroup.
     #[error(transparent)]
     Freeze(#[from] FreezeError),

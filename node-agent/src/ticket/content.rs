@@ -1,6 +1,6 @@
 //! What a ticket says.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,15 @@ pub struct Ticket {
     pub checkpoint: String,
     /// Folder with CRIU's images. Absolute.
     pub images: PathBuf,
+    /// Archive with the changes of the root file system, put into that of the new container at each try. Absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rootfs_diff: Option<PathBuf>,
+    /// Archive with what was in the `/dev/shm` that the container gets from outside. Absolute. Put there once per pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<PathBuf>,
+    /// Volumes whose content is part of the checkpoint. Each is filled once per pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<SavedVolume>,
     /// Restore it frozen: complete, and without having run one instruction.
     pub held: bool,
     /// What a `create` means once the ticket is used up.
@@ -70,6 +79,23 @@ pub struct ExpectedMount {
     pub destination: String,
     /// Kind of file system, `bind` for a bind mount.
     pub kind: String,
+}
+
+/// A volume whose content is part of the checkpoint, as the container sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SavedVolume {
+    /// Archive of all of it. Absolute.
+    pub archive: PathBuf,
+    /// Where it is mounted in the container.
+    pub destination: String,
+    /// Path below the volume that is mounted there (`subPath`); relative, empty for all of it.
+    #[serde(default, skip_serializing_if = "is_whole")]
+    pub sub_path: PathBuf,
+}
+
+fn is_whole(sub_path: &Path) -> bool {
+    sub_path.as_os_str().is_empty()
 }
 
 /// A device of the checkpointed container.
@@ -164,6 +190,9 @@ impl Ticket {
             version: TICKET_VERSION,
             checkpoint: checkpoint.into(),
             images: images.into(),
+            rootfs_diff: None,
+            shared_memory: None,
+            volumes: Vec::new(),
             held: false,
             on_container_restart: AfterUse::ColdStart,
             mounts: Vec::new(),
@@ -183,13 +212,25 @@ impl Ticket {
             .iter()
             .flat_map(|mount| [&mount.destination, &mount.kind]);
         let texts = texts.chain(self.devices.iter().map(|device| &device.path));
+        let texts = texts.chain(self.volumes.iter().map(|volume| &volume.destination));
         let mut texts = texts.chain(&self.checks_off).chain([&self.checkpoint]);
         let known = rocferry_topology::Switch::ALL;
         let unknown = |name: &&String| !known.iter().any(|switch| switch.env() == **name);
-        if !self.images.is_absolute() {
-            return Some(format!("images {:?} is not an absolute path", self.images));
+        let archives = self.volumes.iter().map(|volume| &volume.archive);
+        let archives = archives.chain(&self.rootfs_diff).chain(&self.shared_memory);
+        let mut files = archives.chain([&self.images]);
+        if let Some(path) = files.find(|path| !path.is_absolute()) {
+            return Some(format!("{path:?} is not an absolute path"));
         }
-        if [self.mounts.len(), self.devices.len(), self.checks_off.len()]
+        let plain = |volume: &&SavedVolume| {
+            let mut parts = volume.sub_path.components();
+            parts.all(|part| matches!(part, Component::Normal(_)))
+        };
+        if let Some(volume) = self.volumes.iter().find(|volume| !plain(volume)) {
+            return Some(format!("subPath {:?} leads elsewhere", volume.sub_path));
+        }
+        let (mounts, volumes) = (self.mounts.len(), self.volumes.len());
+        if [mounts, volumes, self.devices.len(), self.checks_off.len()]
             .iter()
             .any(|length| *length > MAX_LIST)
         {

@@ -14,6 +14,7 @@ use super::fence::{FENCE_VERSION, Fence};
 use super::files::{read_bounded, remove_synced, write_whole};
 use super::lock::TicketLock;
 use super::name::Key;
+use super::unpacked::{UNPACKED_VERSION, Unpacked};
 
 /// Where it is unless told otherwise.
 pub const DEFAULT_FOLDER: &str = "/var/lib/rocferry";
@@ -23,6 +24,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 const TICKETS: &str = "tickets";
 const FENCES: &str = "fences";
+const VOLUMES: &str = "volumes";
 
 /// Tickets and fences of a node.
 #[derive(Clone, Debug)]
@@ -128,6 +130,21 @@ impl TicketFolder {
         })
     }
 
+    /// Makes a ticket ready again whose container has not run after all: the machine went down between the ticket's use and
+    /// the thaw. Only the journal can tell.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub fn take_back(&self, key: &Key) -> Result<(), TicketError> {
+        let _lock = self.lock(key)?;
+        let mut ticket = self.ticket(key)?.ok_or_else(|| TicketError::None {
+            key: key.to_string(),
+        })?;
+        ticket.state = State::Ready;
+        let (folder, name) = (self.make(TICKETS)?, file_name(key));
+        write_whole(&folder, &name, &json(&folder, &name, &ticket)?)
+    }
+
     /// Takes a ticket away.
     ///
     /// # Errors
@@ -148,6 +165,49 @@ impl TicketFolder {
     /// [`TicketError::Busy`], and a lock that cannot be made.
     pub fn lock(&self, key: &Key) -> Result<TicketLock, TicketError> {
         TicketLock::take(&self.make(TICKETS)?.join(lock_name(key)))
+    }
+
+    /// What has been filled of the volumes of a container's pod.
+    ///
+    /// # Errors
+    /// As [`Self::ticket`].
+    pub fn unpacked(&self, key: &Key) -> Result<Unpacked, TicketError> {
+        let name = pod_file_name(key);
+        let unpacked = self.read_named(VOLUMES, &name, UNPACKED_VERSION)?;
+        Ok(unpacked.map_or_else(Unpacked::default, |(_, unpacked)| unpacked))
+    }
+
+    /// Writes that down. Under [`Self::lock_volumes`].
+    ///
+    /// # Errors
+    /// Every failure to write.
+    pub fn put_unpacked(
+        &self,
+        _lock: &TicketLock,
+        key: &Key,
+        unpacked: &Unpacked,
+    ) -> Result<(), TicketError> {
+        let (folder, name) = (self.make(VOLUMES)?, pod_file_name(key));
+        write_whole(&folder, &name, &json(&folder, &name, unpacked)?)
+    }
+
+    /// Forgets what has been filled.
+    ///
+    /// # Errors
+    /// A file that stays.
+    pub fn forget_unpacked(&self, key: &Key) -> Result<(), TicketError> {
+        let folder = self.root.join(VOLUMES);
+        remove_synced(&folder, &pod_file_name(key))?;
+        remove_synced(&folder, &format!("{}.lock", key.pod_stem()))
+    }
+
+    /// Keeps everybody else from filling volumes of this pod.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_volumes(&self, key: &Key) -> Result<TicketLock, TicketError> {
+        let folder = self.make(VOLUMES)?;
+        TicketLock::take(&folder.join(format!("{}.lock", key.pod_stem())))
     }
 
     /// Fences a container.
@@ -207,13 +267,22 @@ impl TicketFolder {
         key: &Key,
         known: u32,
     ) -> Result<Option<(PathBuf, T)>, TicketError> {
+        self.read_named(kind, &file_name(key), known)
+    }
+
+    fn read_named<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        name: &str,
+        known: u32,
+    ) -> Result<Option<(PathBuf, T)>, TicketError> {
         let folder = self.root.join(kind);
         for folder in [&self.root, &folder] {
             if !is_safe(folder)? {
                 return Ok(None);
             }
         }
-        let path = folder.join(file_name(key));
+        let path = folder.join(name);
         let Some(content) = read_bounded(&path, MAX_FILE)? else {
             return Ok(None);
         };
@@ -285,6 +354,10 @@ fn is_safe(folder: &Path) -> Result<bool, TicketError> {
 
 fn file_name(key: &Key) -> String {
     format!("{}.json", key.stem())
+}
+
+fn pod_file_name(key: &Key) -> String {
+    format!("{}.json", key.pod_stem())
 }
 
 fn lock_name(key: &Key) -> String {

@@ -16,7 +16,7 @@ pub struct TicketLock {
 
 impl TicketLock {
     /// Takes the lock, or says that somebody has it.
-    pub(super) fn take(path: &Path) -> Result<Self, TicketError> {
+    pub(crate) fn take(path: &Path) -> Result<Self, TicketError> {
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             let file = open(path, flags, Mode::RUSR | Mode::WUSR)

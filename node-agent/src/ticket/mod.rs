@@ -23,9 +23,11 @@ mod lock;
 mod name;
 #[cfg(test)]
 mod tests;
+mod unpacked;
 
 pub use content::{
-    AfterUse, CriuOptions, ExpectedDevice, ExpectedMount, State, TICKET_VERSION, Tcp, Ticket,
+    AfterUse, CriuOptions, ExpectedDevice, ExpectedMount, SavedVolume, State, TICKET_VERSION, Tcp,
+    Ticket,
 };
 pub use error::TicketError;
 pub use fence::{FENCE_VERSION, Fence};
@@ -33,3 +35,4 @@ pub(crate) use files::{read_bounded, remove_synced, write_whole};
 pub use folder::{DEFAULT_FOLDER, TicketFolder};
 pub use lock::TicketLock;
 pub use name::{ContainerId, ContainerName, InvalidName, Key, PodUid};
+pub use unpacked::{Place, Unpacked};

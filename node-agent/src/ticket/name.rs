@@ -121,6 +121,21 @@ impl Key {
         }
     }
 
+    /// Beginning of the names of files that all containers of a pod share.
+    #[must_use]
+    pub(crate) fn pod_stem(&self) -> String {
+        match self {
+            Self::Pod { uid, .. } => format!("pod_{uid}"),
+            Self::Container(_) => self.stem(),
+        }
+    }
+
+    /// How a pod is named where containers are: no id of a container has a `:` in it.
+    #[must_use]
+    pub(crate) fn pod_record(uid: &PodUid) -> String {
+        format!("pod:{uid}")
+    }
+
     /// The key whose files begin so.
     pub(crate) fn from_stem(stem: &str) -> Option<Self> {
         if let Some(id) = stem.strip_prefix("id_") {

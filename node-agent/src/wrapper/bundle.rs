@@ -1,55 +1,34 @@
-//! A bundle's `config.json`, as far as it matters here. What is not known stays as it is.
+//! A bundle whose `config.json` gets an annotation for a restore.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::error::WrapperError;
-use crate::ticket::{read_bounded, write_whole};
+use crate::spec::{CONFIG, Spec};
+use crate::ticket::write_whole;
 
-/// Far more than the largest specification.
-const MAX_FILE: u64 = 32 << 20;
-
-const NAME: &str = "config.json";
-
-/// A container's specification.
+/// A bundle.
 #[derive(Clone, Debug)]
-pub(crate) struct Bundle {
-    folder: PathBuf,
-    /// As it was read.
-    original: Vec<u8>,
-    spec: Map<String, Value>,
-}
+pub(crate) struct Bundle(Spec);
 
 impl Bundle {
-    /// Reads it.
+    /// Reads its specification.
     ///
     /// # Errors
     /// No such file, or no JSON object in it.
     pub(crate) fn read(folder: &Path) -> Result<Self, WrapperError> {
-        let path = folder.join(NAME);
-        let original = read_bounded(&path, MAX_FILE)?.ok_or_else(|| {
-            WrapperError::file("open", &path)(std::io::Error::from(std::io::ErrorKind::NotFound))
-        })?;
-        let spec = serde_json::from_slice(&original).map_err(|error| WrapperError::Damaged {
-            path,
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            original,
-            spec,
-        })
+        Ok(Self(Spec::read(folder)?))
     }
 
     /// The specification.
-    pub(crate) fn spec(&self) -> &Map<String, Value> {
-        &self.spec
+    pub(crate) const fn spec(&self) -> &Spec {
+        &self.0
     }
 
     /// The text of an annotation.
     pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
-        self.spec.get("annotations")?.get(name)?.as_str()
+        self.0.annotation(name)
     }
 
     /// Writes it with an annotation.
@@ -57,7 +36,7 @@ impl Bundle {
     /// # Errors
     /// Every failure to write; then the old file is there.
     pub(crate) fn annotate(&self, name: &str, value: &str) -> Result<(), WrapperError> {
-        let mut spec = self.spec.clone();
+        let mut spec = self.0.content().clone();
         let annotations = spec
             .entry("annotations")
             .or_insert_with(|| Value::Object(Map::new()));
@@ -73,10 +52,11 @@ impl Bundle {
                 )]));
             }
         }
+        let folder = self.0.folder();
         let text = serde_json::to_vec(&spec)
             .map_err(std::io::Error::other)
-            .map_err(WrapperError::file("encode", self.folder.join(NAME)))?;
-        Ok(write_whole(&self.folder, NAME, &text)?)
+            .map_err(WrapperError::file("encode", folder.join(CONFIG)))?;
+        Ok(write_whole(folder, CONFIG, &text)?)
     }
 
     /// Writes it as it was read.
@@ -84,7 +64,7 @@ impl Bundle {
     /// # Errors
     /// Every failure to write.
     pub(crate) fn put_back(&self) -> Result<(), WrapperError> {
-        Ok(write_whole(&self.folder, NAME, &self.original)?)
+        Ok(write_whole(self.0.folder(), CONFIG, self.0.original())?)
     }
 }
 
@@ -92,11 +72,7 @@ impl Bundle {
 impl Bundle {
     /// One that lies nowhere.
     pub(crate) fn of(spec: &str) -> Self {
-        Self {
-            folder: PathBuf::new(),
-            original: spec.as_bytes().to_vec(),
-            spec: serde_json::from_str(spec).expect("JSON"),
-        }
+        Self(Spec::parse(Path::new(""), spec.as_bytes().to_vec()).expect("JSON"))
     }
 }
 
@@ -109,7 +85,7 @@ mod tests {
     #[test]
     fn an_annotation_is_all_that_changes() {
         let dir = tempfile::tempdir().expect("folder");
-        let path = dir.path().join(NAME);
+        let path = dir.path().join(CONFIG);
         for (before, after) in [
             (
                 r#"{"a":[1,18446744073709551615,{"b":null}]}"#,
@@ -128,16 +104,6 @@ mod tests {
             assert_eq!(now, serde_json::from_str::<Value>(after).expect("JSON"));
             bundle.put_back().expect("written");
             assert_eq!(fs::read(&path).expect("file"), before.as_bytes());
-        }
-    }
-
-    #[test]
-    fn what_is_no_specification_is_refused() {
-        let dir = tempfile::tempdir().expect("folder");
-        Bundle::read(dir.path()).expect_err("none");
-        for text in ["", "[]", "7", "{", "null"] {
-            fs::write(dir.path().join(NAME), text).expect("file");
-            Bundle::read(dir.path()).expect_err(text);
         }
     }
 }

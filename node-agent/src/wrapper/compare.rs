@@ -1,70 +1,39 @@
 //! What the checkpoint has and the new container lacks.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::bundle::Bundle;
+use crate::spec::plain;
 use crate::ticket::Ticket;
 
 /// Each difference in words; none if the container will do.
 pub(crate) fn differences(ticket: &Ticket, bundle: &Bundle) -> Vec<String> {
-    let mounts: HashMap<String, &str> = list(bundle.spec().get("mounts"))
-        .filter_map(|mount| {
-            let destination = mount.get("destination")?.as_str()?;
-            Some((plain(destination), kind(mount)))
-        })
-        .collect();
+    let spec = bundle.spec();
     let mut found = Vec::new();
     for mount in &ticket.mounts {
-        match mounts.get(&plain(&mount.destination)) {
+        match spec.mount_at(&mount.destination) {
             None => found.push(format!("no mount at {}", mount.destination)),
-            Some(kind) if *kind != mount.kind => found.push(format!(
-                "the mount at {} is {kind}, not {}",
-                mount.destination, mount.kind
+            Some(other) if other.kind != mount.kind => found.push(format!(
+                "the mount at {} is {}, not {}",
+                mount.destination, other.kind, mount.kind
             )),
             Some(_) => {}
         }
     }
-    let devices = bundle
-        .spec()
-        .get("linux")
-        .and_then(|linux| linux.get("devices"));
-    let devices: Vec<String> = list(devices)
+    let devices = spec.part("linux", "devices").and_then(Value::as_array);
+    let devices: Vec<String> = devices
+        .into_iter()
+        .flatten()
         .filter_map(|device| device.get("path")?.as_str().map(plain))
         .collect();
     for device in &ticket.devices {
         // A device may also be bound from the host.
         let path = plain(&device.path);
-        if !devices.contains(&path) && !mounts.contains_key(&path) {
+        if !devices.contains(&path) && spec.mount_at(&path).is_none() {
             found.push(format!("no device {}", device.path));
         }
     }
     found
-}
-
-fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-/// `bind` for any bind mount: runtimes go by the options, whatever the type says.
-pub(crate) fn kind(mount: &Value) -> &str {
-    let options = list(mount.get("options")).filter_map(Value::as_str);
-    if options
-        .into_iter()
-        .any(|option| matches!(option, "bind" | "rbind"))
-    {
-        return "bind";
-    }
-    mount.get("type").and_then(Value::as_str).unwrap_or("bind")
-}
-
-/// A path without what does not matter in it.
-fn plain(path: &str) -> String {
-    let parts = path
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".");
-    parts.fold(String::new(), |path, part| path + "/" + part)
 }
 
 #[cfg(test)]

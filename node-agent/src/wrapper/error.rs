@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::layer::LayerError;
+use crate::spec::SpecError;
 use crate::ticket::TicketError;
 
 /// A container that cannot be restored, or must not be made.
@@ -61,6 +63,12 @@ pub enum WrapperError {
         /// What is wrong.
         reason: String,
     },
+    /// The container's specification.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Files of the checkpoint cannot be put into the container.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
     /// The ticket, or its folder.
     #[error(transparent)]
     Ticket(#[from] TicketError),
@@ -103,6 +111,24 @@ pub enum WrapperError {
         checkpoint: String,
         /// What is missing, each by name.
         differences: Vec<String>,
+    },
+    /// The images would give it more than its specification grants.
+    #[error(
+        "The checkpoint {checkpoint} asks for more than this container is granted: {}", .excess.join("; ")
+    )]
+    Privileges {
+        /// The checkpoint.
+        checkpoint: String,
+        /// What, each by name.
+        excess: Vec<String>,
+    },
+    /// The images cannot be read.
+    #[error("Cannot read the images in {}", .folder.display())]
+    Images {
+        /// The folder.
+        folder: PathBuf,
+        /// The file in it, and what is wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The GPUs do not fit.
     #[error("The GPUs of the checkpoint {checkpoint} do not fit on those of this container: {}", .reasons.join("; "))]

@@ -5,7 +5,7 @@
 //! create ─▶ ticket, fence or mark? ──no──▶ become runc
 //!                  │ ticket                fence, or mark without ticket ─▶ fail with the reason
 //!                  ▼
-//!    mounts, devices, GPUs compared ─▶ runc restore ─▶ proofs read ─▶ ticket held or used
+//!    mounts, devices, GPUs, rights compared ─▶ files of the checkpoint put there ─▶ runc restore ─▶ proofs read ─▶ ticket held or used
 //!                                          └─ failed: reason into the log, runc delete, ticket ready again
 //! start  ─▶ restored by us? ──yes──▶ it runs, or is held
 //! delete ─▶ runc delete, and what we remember of it goes
@@ -30,12 +30,14 @@ mod identity;
 mod leash;
 mod mounts;
 mod place;
+mod privileges;
 mod proofs;
 mod report;
 mod restore;
 mod resume;
 mod runtime;
 mod runtime_state;
+mod saved_files;
 mod settings;
 mod start;
 mod sweep;

@@ -16,8 +16,10 @@ use super::error::WrapperError;
 use super::gpus::sees;
 use super::hold::{self, ANNOTATION, Cgroup, CriuConf, Note as _, Plan, SECOND_WAY};
 use super::place::{Place, Record};
+use super::privileges::{self, Profile};
 use super::report::Level;
 use super::runtime_state::runtime_state;
+use super::saved_files::{self, Filling};
 use super::translate::{Restore, restore_words};
 use super::{criu_log, proofs, sweep};
 use crate::error::causes;
@@ -35,6 +37,7 @@ struct Attempt<'a> {
     place: Place,
     held: bool,
     has_gpus: bool,
+    filling: Vec<Filling>,
 }
 
 pub(super) fn run(
@@ -72,6 +75,7 @@ pub(super) fn run(
         id,
         held,
         has_gpus: false,
+        filling: Vec::new(),
     };
     match attempt.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -94,6 +98,7 @@ impl Attempt<'_> {
                 images: &self.ticket.images,
                 work: &work,
                 criu: self.ticket.criu,
+                profile: &Profile::of(self.bundle.spec()),
             },
         )?;
         self.place.make()?;
@@ -115,7 +120,8 @@ impl Attempt<'_> {
             conf.check(script)?;
         }
         let done = self
-            .restore(&words, &conf)
+            .fill()
+            .and_then(|()| self.restore(&words, &conf))
             .and_then(|()| self.settle(&conf));
         if done.is_err() {
             self.clean_up();
@@ -128,11 +134,22 @@ impl Attempt<'_> {
         let checkpoint = || self.ticket.checkpoint.clone();
         let inventory = self.ticket.images.join("inventory.img");
         fs::metadata(&inventory).map_err(WrapperError::file("find", inventory))?;
-        let differences = differences(&self.ticket, self.bundle);
+        let mut differences = differences(&self.ticket, self.bundle);
+        match saved_files::plan(self.key, &self.ticket, self.bundle.spec()) {
+            Ok(plan) => self.filling = plan,
+            Err(wrong) => differences.extend(wrong),
+        }
         if !differences.is_empty() {
             return Err(WrapperError::Differs {
                 checkpoint: checkpoint(),
                 differences,
+            });
+        }
+        let excess = privileges::excess(&self.ticket.images, self.bundle.spec())?;
+        if !excess.is_empty() {
+            return Err(WrapperError::Privileges {
+                checkpoint: checkpoint(),
+                excess,
             });
         }
         let off = |switch: &Switch| {
@@ -147,7 +164,7 @@ impl Attempt<'_> {
             .filter(off)
             .fold(checks, |checks, switch| checks.with(switch, false));
         let machine = &self.context.settings.topology;
-        let sees = |minor| sees(self.bundle.spec(), minor);
+        let sees = |minor| sees(self.bundle.spec().content(), minor);
         match fit(&self.ticket.images, machine, sees, checks) {
             Ok(Fit::NoGpus) => Ok(()),
             Ok(Fit::Fits) => {
@@ -183,6 +200,17 @@ impl Attempt<'_> {
         let script = self.place.folder().join(hold::LINK);
         symlink(program, &script).map_err(WrapperError::file("link", &script))?;
         Ok(script)
+    }
+
+    /// Puts the checkpoint's files where the container finds them.
+    fn fill(&self) -> Result<(), WrapperError> {
+        saved_files::fill(
+            &self.context.tickets(),
+            self.key,
+            &self.ticket,
+            self.bundle.spec(),
+            &self.filling,
+        )
     }
 
     fn restore(&self, words: &[OsString], conf: &CriuConf) -> Result<(), WrapperError> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::arguments::Arguments;
 use super::error::WrapperError;
 use super::flags::{Family, Fate};
+use super::privileges::Profile;
 use crate::ticket::{CriuOptions, Tcp};
 
 /// What a restore needs besides the words of the `create`.
@@ -14,6 +15,8 @@ pub(crate) struct Restore<'a> {
     pub(crate) images: &'a Path,
     pub(crate) work: &'a Path,
     pub(crate) criu: CriuOptions,
+    /// Those of the new container, whatever the images have.
+    pub(crate) profile: &'a Profile,
 }
 
 /// The runtime's arguments that restore what this `create` was to make.
@@ -64,6 +67,15 @@ pub(crate) fn restore_words(
         ("--ext-unix-sk", restore.criu.external_unix_sockets),
         ("--shell-job", restore.criu.shell_job),
     ];
+    let profile = [
+        ("--lsm-profile", &restore.profile.process),
+        ("--lsm-mount-context", &restore.profile.mounts),
+    ];
+    for (flag, value) in profile {
+        if let Some(value) = value {
+            words.extend([flag, value].map(OsString::from));
+        }
+    }
     let wanted = options.into_iter().filter(|(_, wanted)| *wanted);
     words.extend(wanted.map(|(flag, _)| OsString::from(flag)));
     words.push(id.clone());
@@ -83,6 +95,7 @@ mod tests {
             images: Path::new("/i"),
             work: Path::new("/w"),
             criu: CriuOptions::default(),
+            profile: &Profile::default(),
         };
         let words = restore_words(family, &Arguments::parse(family, all), &restore)?;
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -102,6 +115,31 @@ mod tests {
             translate(Family::Crun, line).expect("crun"),
             "--root /r --log /l --log-format json --systemd-cgroup restore --detach --image-path /i --work-path /w \
              --bundle /b --pid-file /p --console-socket /c id"
+        );
+    }
+
+    #[test]
+    fn profiles_are_the_new_containers() {
+        let profile = Profile {
+            process: Some("apparmor:p".to_owned()),
+            mounts: Some("m".to_owned()),
+        };
+        let restore = Restore {
+            images: Path::new("/i"),
+            work: Path::new("/w"),
+            criu: CriuOptions::default(),
+            profile: &profile,
+        };
+        let create = ["create", "id"].map(OsString::from).to_vec();
+        let words = restore_words(
+            Family::Runc,
+            &Arguments::parse(Family::Runc, create),
+            &restore,
+        );
+        let words = words.expect("words").join(std::ffi::OsStr::new(" "));
+        assert_eq!(
+            words,
+            "restore --detach --image-path /i --work-path /w --lsm-profile apparmor:p --lsm-mount-context m id"
         );
     }
 

@@ -10,7 +10,7 @@ mod freeze_speed;
 mod holding;
 mod installed;
 mod probing;
-mod tool;
+pub(crate) mod tool;
 
 pub(crate) use freeze_speed::freeze_speed;
 

@@ -11,6 +11,7 @@ pub(crate) mod defects;
 mod failures;
 mod layouts;
 pub(crate) mod namespaces;
+mod pod;
 mod refusals;
 mod restore_failures;
 mod rocminfo;
@@ -62,6 +63,7 @@ pub(crate) fn all() -> Vec<Case> {
         plugin.concat(),
         agent::GROUPS.concat(),
         wrapper::GROUPS.concat(),
+        pod::GROUPS.concat(),
     ]
     .concat()
 }

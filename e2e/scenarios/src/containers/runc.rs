@@ -140,7 +140,7 @@ fn text(path: &Path) -> Result<&str> {
 }
 
 /// As engines write it: all namespaces, the usual mounts and masks, the devices given and no others.
-fn config(command: &[&str], devices: &[Device]) -> Value {
+pub(super) fn config(command: &[&str], devices: &[Device]) -> Value {
     let capabilities = [
         "CAP_CHOWN",
         "CAP_DAC_OVERRIDE",

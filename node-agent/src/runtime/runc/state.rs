@@ -1,19 +1,15 @@
 //! What an OCI runtime says about a container: `state`.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::freeze::Cgroup;
 use crate::process::ProcessId;
 use crate::runtime::criu::first_line;
 use crate::runtime::{Container, Oci, RootFs, RuntimeError, RuntimeKind};
-
-/// Largest `config.json`, in bytes.
-const MAX_SPEC: u64 = 16 << 20;
+use crate::spec::Spec;
 
 /// The answer, as the runtime specification has it.
 #[derive(Debug, Deserialize)]
@@ -72,10 +68,10 @@ impl State {
         }
         let proc = crate::process::proc(self.pid);
         let init = ProcessId::of(self.pid).map_err(RuntimeError::file("read", proc))?;
-        let spec = spec(&self.bundle)?;
+        let spec = Spec::read(&self.bundle)?;
         let rootfs = match self.rootfs {
             Some(rootfs) => rootfs,
-            None => rootfs_of(&spec, &self.bundle)?,
+            None => spec.root()?,
         };
         let rootfs = RootFs::at(&rootfs).map_err(RuntimeError::file(
             "read",
@@ -94,7 +90,7 @@ impl State {
                 program,
                 root,
                 bundle: self.bundle,
-                spec,
+                spec: spec.into_value(),
                 rootfs,
             }),
         })
@@ -108,27 +104,6 @@ fn cgroup(pid: u32) -> Result<Cgroup, RuntimeError> {
         Some(parent) => parent,
         None => cgroup,
     })
-}
-
-fn spec(bundle: &Path) -> Result<Value, RuntimeError> {
-    let path = bundle.join("config.json");
-    let mut bytes = Vec::new();
-    let read =
-        std::fs::File::open(&path).and_then(|file| file.take(MAX_SPEC).read_to_end(&mut bytes));
-    read.map_err(RuntimeError::file("read", &path))?;
-    serde_json::from_slice(&bytes).map_err(|error| RuntimeError::Says {
-        program: path.display().to_string(),
-        text: error.to_string(),
-    })
-}
-
-fn rootfs_of(spec: &Value, bundle: &Path) -> Result<PathBuf, RuntimeError> {
-    let path = spec.pointer("/root/path").and_then(Value::as_str);
-    let path = path.ok_or_else(|| RuntimeError::Says {
-        program: bundle.join("config.json").display().to_string(),
-        text: "it has no root.path".to_owned(),
-    })?;
-    Ok(bundle.join(path))
 }
 
 #[cfg(test)]
@@ -160,15 +135,5 @@ mod tests {
         let found = state.container(RuntimeKind::Runc, "a", "runc".into(), None);
         let error = found.expect_err("it is stopped").to_string();
         assert_eq!(error, "Container a is stopped");
-    }
-
-    #[test]
-    fn a_relative_root_is_in_the_bundle() {
-        let spec = serde_json::json!({"root": {"path": "rootfs"}});
-        let path = rootfs_of(&spec, Path::new("/b")).expect("a path");
-        assert_eq!(path, Path::new("/b/rootfs"));
-        let spec = serde_json::json!({"root": {"path": "/elsewhere"}});
-        let path = rootfs_of(&spec, Path::new("/b")).expect("a path");
-        assert_eq!(path, Path::new("/elsewhere"));
     }
 }

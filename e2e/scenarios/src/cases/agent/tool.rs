@@ -14,7 +14,7 @@ use crate::case::{BIN, Case, Lab, On};
 use crate::proc;
 use crate::workload::Workload;
 
-pub(super) const fn case(
+pub(crate) const fn case(
     name: &'static str,
     limit_s: u32,
     run: fn(&mut Lab) -> Result<()>,
@@ -28,7 +28,7 @@ pub(super) const fn case(
 }
 
 /// The agent of a machine, with a store that other machines reach too.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     state: PathBuf,
     store: String,
     environment: Vec<(String, String)>,
@@ -37,15 +37,15 @@ pub(super) struct Agent {
 
 /// How it ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// Exit status, or the signal as a negative number.
-    pub(super) code: i32,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
-    pub(super) fn is(self, code: i32) -> Result<Self> {
+    pub(crate) fn is(self, code: i32) -> Result<Self> {
         ensure!(
             self.code == code,
             "the agent ended with {}, not {code}: {} {}",
@@ -56,7 +56,7 @@ impl Ended {
         Ok(self)
     }
 
-    pub(super) fn says(self, words: &[&str]) -> Result<Self> {
+    pub(crate) fn says(self, words: &[&str]) -> Result<Self> {
         for word in words {
             ensure!(
                 self.stderr.contains(word),
@@ -67,14 +67,14 @@ impl Ended {
         Ok(self)
     }
 
-    pub(super) fn json(&self) -> Result<Value> {
+    pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.stdout)
             .with_context(|| format!("no JSON: {} {}", self.stdout, self.stderr))
     }
 }
 
 impl Agent {
-    pub(super) fn new(lab: &mut Lab) -> Result<Self> {
+    pub(crate) fn new(lab: &mut Lab) -> Result<Self> {
         Ok(Self {
             state: lab.folder("state")?,
             store: format!("file://{}", lab.folder("store")?.display()),
@@ -84,7 +84,7 @@ impl Agent {
     }
 
     /// The agent of another machine with the same store.
-    pub(super) fn elsewhere(&self, lab: &mut Lab) -> Result<Self> {
+    pub(crate) fn elsewhere(&self, lab: &mut Lab) -> Result<Self> {
         Ok(Self {
             state: lab.folder("state")?,
             store: self.store.clone(),
@@ -94,13 +94,13 @@ impl Agent {
     }
 
     /// With its own state somewhere else.
-    pub(super) fn with_state(mut self, folder: &Path) -> Self {
+    pub(crate) fn with_state(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.state);
         self
     }
 
     /// With another store, and what the environment says of that.
-    pub(super) fn with_store(mut self, url: &str, environment: &[(String, String)]) -> Self {
+    pub(crate) fn with_store(mut self, url: &str, environment: &[(String, String)]) -> Self {
         url.clone_into(&mut self.store);
         self.environment = environment.to_vec();
         self
@@ -119,28 +119,28 @@ impl Agent {
         command
     }
 
-    pub(super) fn run(&self, words: &[&str]) -> Result<Ended> {
+    pub(crate) fn run(&self, words: &[&str]) -> Result<Ended> {
         end(&mut self.command(words))
     }
 
     /// With a fault at a point: `POINT=kill`.
-    pub(super) fn run_with(&self, fault: &str, words: &[&str]) -> Result<Ended> {
+    pub(crate) fn run_with(&self, fault: &str, words: &[&str]) -> Result<Ended> {
         end(self.command(words).env("ROCFERRY_FAULT", fault))
     }
 
     /// In the background.
-    pub(super) fn start(&self, words: &[&str]) -> Result<Child> {
+    pub(crate) fn start(&self, words: &[&str]) -> Result<Child> {
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().context("cannot start the agent")
     }
 
-    pub(super) fn checkpoint(&self, workload: &Workload, after: &str) -> Result<Ended> {
+    pub(crate) fn checkpoint(&self, workload: &Workload, after: &str) -> Result<Ended> {
         self.run(&checkpoint(&workload.pid.to_string(), after))
     }
 
     /// Restores, and the workload goes on under the pid that it has now.
-    pub(super) fn restore(&self, id: &str, workload: &mut Workload) -> Result<Value> {
+    pub(crate) fn restore(&self, id: &str, workload: &mut Workload) -> Result<Value> {
         let ended = self.run(&["restore", "--runtime", "bare", "--json", id])?;
         let report = ended.is(0)?.json()?;
         let pid = report["pid"].as_i64().context("no pid")?;
@@ -149,7 +149,7 @@ impl Agent {
     }
 
     /// Ids of the checkpoints that are listed.
-    pub(super) fn listed(&self) -> Result<Vec<String>> {
+    pub(crate) fn listed(&self) -> Result<Vec<String>> {
         let ended = self.run(&["image", "ls", "-o", "json"])?;
         if ended.stderr.contains("no store") || ended.code == 2 {
             return Ok(Vec::new());
@@ -161,13 +161,13 @@ impl Agent {
     }
 
     /// Records of the journal.
-    pub(super) fn journal(&self) -> Result<Vec<Value>> {
+    pub(crate) fn journal(&self) -> Result<Vec<Value>> {
         let ended = self.run(&["status", "--json"])?.is(0)?;
         Ok(ended.json()?.as_array().context("no list")?.clone())
     }
 
     /// The same for a single record; what it said about it.
-    pub(super) fn recover_says(&self, word: &str) -> Result<String> {
+    pub(crate) fn recover_says(&self, word: &str) -> Result<String> {
         let ended = self.run(&["recover", "--json"])?.is(0)?;
         let list = ended.json()?;
         ensure!(list[0]["done"] == word, "it is not {word}: {list}");
@@ -175,7 +175,7 @@ impl Agent {
     }
 
     /// What a start of the agent does first; what it has done with each record.
-    pub(super) fn recover(&self) -> Result<Vec<String>> {
+    pub(crate) fn recover(&self) -> Result<Vec<String>> {
         let ended = self.run(&["recover", "--json"])?.is(0)?;
         let list = ended.json()?;
         let list = list.as_array().context("no list")?.clone();
@@ -186,7 +186,7 @@ impl Agent {
     }
 
     /// Nothing is under way, held, or left in the spool.
-    pub(super) fn is_idle(&self) -> Result<()> {
+    pub(crate) fn is_idle(&self) -> Result<()> {
         let journal = self.journal()?;
         ensure!(journal.is_empty(), "the journal has {journal:?}");
         let spool = fs::read_dir(self.state.join("spool"))?;
@@ -196,7 +196,7 @@ impl Agent {
     }
 }
 
-pub(super) fn checkpoint<'a>(pid: &'a str, after: &'a str) -> [&'a str; 6] {
+pub(crate) fn checkpoint<'a>(pid: &'a str, after: &'a str) -> [&'a str; 6] {
     ["checkpoint", "--runtime", "bare", "--json", after, pid]
 }
 
@@ -205,7 +205,7 @@ fn end(command: &mut Command) -> Result<Ended> {
     Ok(of(&output))
 }
 
-pub(super) fn of(output: &std::process::Output) -> Ended {
+pub(crate) fn of(output: &std::process::Output) -> Ended {
     let signal = output.status.signal().map(|signal| -signal);
     Ended {
         code: output.status.code().or(signal).unwrap_or(-1),
@@ -215,30 +215,30 @@ pub(super) fn of(output: &std::process::Output) -> Ended {
 }
 
 /// A cgroup for a workload alone, removed when dropped.
-pub(super) struct OwnCgroup(PathBuf);
+pub(crate) struct OwnCgroup(PathBuf);
 
 impl OwnCgroup {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let path = PathBuf::from("/sys/fs/cgroup/workload");
         fs::create_dir_all(&path)?;
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn start(&self, lab: &mut Lab, args: &[&str]) -> Result<Workload> {
+    pub(crate) fn start(&self, lab: &mut Lab, args: &[&str]) -> Result<Workload> {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
         lab.workload_under(&["sh", "-c", &enter, "sh"], args)
     }
 
-    pub(super) fn is_frozen(&self) -> Result<bool> {
+    pub(crate) fn is_frozen(&self) -> Result<bool> {
         let events = fs::read_to_string(self.0.join("cgroup.events"))?;
         Ok(events.lines().any(|line| line == "frozen 1"))
     }
 
-    pub(super) fn is_empty(&self) -> Result<bool> {
+    pub(crate) fn is_empty(&self) -> Result<bool> {
         let events = fs::read_to_string(self.0.join("cgroup.events"))?;
         Ok(events.lines().any(|line| line == "populated 0"))
     }
@@ -255,7 +255,7 @@ impl Drop for OwnCgroup {
 }
 
 /// Waits until something is so.
-pub(super) fn until(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     while !is()? {
         ensure!(begun.elapsed() < Duration::from_secs(60), "never: {what}");
@@ -265,7 +265,7 @@ pub(super) fn until(what: &str, mut is: impl FnMut() -> Result<bool>) -> Result<
 }
 
 /// Cgroups in which the agent restores. Those of processes that have ended are there until its next start.
-pub(super) fn restored_cgroups() -> Result<Vec<PathBuf>> {
+pub(crate) fn restored_cgroups() -> Result<Vec<PathBuf>> {
     let begins = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with("rocferry-"))
@@ -276,7 +276,7 @@ pub(super) fn restored_cgroups() -> Result<Vec<PathBuf>> {
 }
 
 /// No workload runs, not even in part.
-pub(super) fn nobody_runs() -> Result<()> {
+pub(crate) fn nobody_runs() -> Result<()> {
     let left: Vec<_> = proc::all()?
         .into_iter()
         .filter(|(pid, command)| {

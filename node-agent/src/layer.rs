@@ -1,5 +1,5 @@
-//! Puts the saved changes of a root file system (or of `/dev/shm`) onto the new one: the layer of an image, in which
-//! names that begin with `.wh.` stand for deletions.
+//! Puts saved files where a new container will find them: the changes of a root file system (the layer of an image, in
+//! which names that begin with `.wh.` stand for deletions), and the content of `/dev/shm` and of volumes.
 //!
 //! The layer may come from anywhere. Nothing outside of the folder is touched, whatever it says: names are plain, every
 //! parent is opened below the folder and through no symbolic link, and whatever is there already is removed, not
@@ -7,11 +7,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use rocferry_store::archive;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid,
     XattrFlags, chmodat, chownat, fchmod, fchown, fsetxattr, linkat, mkdirat, mkfifoat, openat,
@@ -34,15 +35,18 @@ const ATTRIBUTE: &str = "SCHILY.xattr.";
 /// Those that may be set.
 const KEPT: [&str; 2] = ["security.capability", "user."];
 
-/// The changes cannot be put there.
+/// The files cannot be put there.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum RootFsError {
+pub enum LayerError {
     /// The archive cannot be read.
-    #[error("Cannot read the changes of the root file system")]
+    #[error("Cannot read the saved files")]
     Archive(#[source] io::Error),
+    /// It is none, or compressed in a way that is not known.
+    #[error("Cannot read the saved files")]
+    Form(#[from] archive::ReadError),
     /// A member that is not taken.
-    #[error("Refused {name:?} among the changes of the root file system: {reason}")]
+    #[error("Refused {name:?} among the saved files: {reason}")]
     Refused {
         /// Its name.
         name: String,
@@ -50,7 +54,7 @@ pub enum RootFsError {
         reason: &'static str,
     },
     /// Something cannot be made or removed.
-    #[error("Cannot change {} in the root file system", .path.display())]
+    #[error("Cannot change {} below the folder that the saved files go to", .path.display())]
     Change {
         /// What.
         path: PathBuf,
@@ -59,7 +63,7 @@ pub enum RootFsError {
     },
 }
 
-impl RootFsError {
+impl LayerError {
     /// Trying again makes no sense.
     #[must_use]
     pub const fn is_permanent(&self) -> bool {
@@ -67,11 +71,28 @@ impl RootFsError {
     }
 }
 
+/// Applies the layer in a file to the folder. False: there is no such file.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_file(file: &Path, folder: &Path) -> Result<bool, LayerError> {
+    // Opening a pipe would wait for somebody to write into it; a link may lead anywhere.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = match openat(CWD, file, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT) => return Ok(false),
+        Err(errno) => return Err(LayerError::Archive(errno.into())),
+    };
+    let layer = archive::open_layer(File::from(opened))?;
+    apply(BufReader::with_capacity(1 << 20, layer), folder)?;
+    Ok(true)
+}
+
 /// Applies a layer to the folder.
 ///
 /// # Errors
 /// The first one; what came before it stays.
-pub fn apply(layer: impl Read, folder: &Path) -> Result<(), RootFsError> {
+pub fn apply(layer: impl Read, folder: &Path) -> Result<(), LayerError> {
     let root = openat(
         CWD,
         folder,
@@ -82,8 +103,8 @@ pub fn apply(layer: impl Read, folder: &Path) -> Result<(), RootFsError> {
     let mut archive = Archive::new(layer);
     // Folders get their times last: what is made in them changes these.
     let mut times = Vec::new();
-    for entry in archive.entries().map_err(RootFsError::Archive)? {
-        let mut entry = entry.map_err(RootFsError::Archive)?;
+    for entry in archive.entries().map_err(LayerError::Archive)? {
+        let mut entry = entry.map_err(LayerError::Archive)?;
         // Podman lists the folder itself.
         let folder = entry.header().entry_type() == EntryType::Directory;
         if folder && matches!(&*entry.path_bytes(), b"." | b"./") {
@@ -107,10 +128,10 @@ pub fn apply(layer: impl Read, folder: &Path) -> Result<(), RootFsError> {
 }
 
 /// A path of nothing but names.
-fn plain(bytes: &[u8]) -> Result<PathBuf, RootFsError> {
+fn plain(bytes: &[u8]) -> Result<PathBuf, LayerError> {
     let path = Path::new(OsStr::from_bytes(bytes));
     let refused = |reason| {
-        Err(RootFsError::Refused {
+        Err(LayerError::Refused {
             name: path.display().to_string(),
             reason,
         })
@@ -123,7 +144,7 @@ fn plain(bytes: &[u8]) -> Result<PathBuf, RootFsError> {
         match part {
             Component::Normal(name) => names.push(name),
             Component::CurDir => {}
-            _ => return refused("its name leads out of the root file system"),
+            _ => return refused("its name leads out of the folder"),
         }
     }
     match names.as_os_str().is_empty() {
@@ -133,7 +154,7 @@ fn plain(bytes: &[u8]) -> Result<PathBuf, RootFsError> {
 }
 
 /// The folder that it is in, and its name there.
-fn split(root: &OwnedFd, path: &Path) -> Result<(OwnedFd, OsString), RootFsError> {
+fn split(root: &OwnedFd, path: &Path) -> Result<(OwnedFd, OsString), LayerError> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
@@ -149,7 +170,7 @@ fn member<R: Read>(
     root: &OwnedFd,
     path: &Path,
     entry: &mut Entry<'_, R>,
-) -> Result<(), RootFsError> {
+) -> Result<(), LayerError> {
     let failed = |errno: Errno| change(path)(errno.into());
     let (parent, name) = split(root, path)?;
     if name.as_bytes() == OPAQUE {
@@ -216,16 +237,16 @@ fn finish<R: Read>(
     made: impl AsFd,
     path: &Path,
     entry: &mut Entry<'_, R>,
-) -> Result<(), RootFsError> {
+) -> Result<(), LayerError> {
     let failed = |errno: Errno| change(path)(errno.into());
     let (uid, gid) = owner(path, entry)?;
     fchown(&made, uid, gid).map_err(failed)?;
     fchmod(&made, mode(path, entry)?).map_err(failed)?;
-    let Some(extensions) = entry.pax_extensions().map_err(RootFsError::Archive)? else {
+    let Some(extensions) = entry.pax_extensions().map_err(LayerError::Archive)? else {
         return Ok(());
     };
     for extension in extensions {
-        let extension = extension.map_err(RootFsError::Archive)?;
+        let extension = extension.map_err(LayerError::Archive)?;
         let name = extension
             .key()
             .ok()
@@ -245,7 +266,7 @@ fn finish<R: Read>(
 fn owner<R: Read>(
     path: &Path,
     entry: &Entry<'_, R>,
-) -> Result<(Option<Uid>, Option<Gid>), RootFsError> {
+) -> Result<(Option<Uid>, Option<Gid>), LayerError> {
     let number = |number: io::Result<u64>| {
         let number = number.ok().and_then(|number| u32::try_from(number).ok());
         number
@@ -258,7 +279,7 @@ fn owner<R: Read>(
     Ok((Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))))
 }
 
-fn mode<R: Read>(path: &Path, entry: &Entry<'_, R>) -> Result<Mode, RootFsError> {
+fn mode<R: Read>(path: &Path, entry: &Entry<'_, R>) -> Result<Mode, LayerError> {
     let mode = entry.header().mode();
     let mode = mode.map_err(|_| refused(path, "its mode is no number"))?;
     Ok(Mode::from_bits_truncate(mode & 0o7777))
@@ -303,16 +324,16 @@ fn empty(folder: &OwnedFd, depth: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-fn refused(path: &Path, reason: &'static str) -> RootFsError {
-    RootFsError::Refused {
+fn refused(path: &Path, reason: &'static str) -> LayerError {
+    LayerError::Refused {
         name: path.display().to_string(),
         reason,
     }
 }
 
-fn change(path: &Path) -> impl FnOnce(io::Error) -> RootFsError {
+fn change(path: &Path) -> impl FnOnce(io::Error) -> LayerError {
     let path = path.to_owned();
-    move |source| RootFsError::Change { path, source }
+    move |source| LayerError::Change { path, source }
 }
 
 #[cfg(test)]
@@ -457,7 +478,7 @@ mod tests {
         let error = apply(bytes.as_slice(), dir.path()).expect_err("cut off");
         assert!(matches!(
             error,
-            RootFsError::Change { .. } | RootFsError::Archive(_)
+            LayerError::Change { .. } | LayerError::Archive(_)
         ));
     }
 }
