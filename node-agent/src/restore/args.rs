@@ -353,6 +353,14 @@ impl Args {
             return Ok(());
         };
         pass(Point::RestorePulled)?;
+        if let (RuntimeKind::Runc, Some(folder)) = (self.runtime.kind(), &self.bundle) {
+            let found = bundle::differences(folder, &tree)?;
+            let refused = found.iter().any(|finding| finding.refuses);
+            report.findings.extend(found);
+            if refused {
+                return Ok(());
+            }
+        }
         let images = tree.join("checkpoint");
         let mut archive = None;
         if self.runtime.kind() == RuntimeKind::Podman {

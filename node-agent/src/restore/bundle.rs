@@ -8,9 +8,11 @@ use rocferry_store::archive;
 use rocferry_store::interchange::InterchangeError;
 use serde_json::Value;
 
+use super::compare::{self, Machine};
 use super::rootfs;
 use crate::checkpoint::{ROOTFS_DIFF, SHARED_MEMORY};
 use crate::error::Error;
+use crate::preflight::Finding;
 
 /// Largest `config.json`, in bytes.
 const MAX_SPEC: u64 = 16 << 20;
@@ -18,6 +20,20 @@ const MAX_SPEC: u64 = 16 << 20;
 const MAX_LIST: u64 = 4 << 20;
 /// Deleted files of an archive.
 const DELETED: &str = "deleted.files";
+
+/// What the bundle lacks of what the container had. A checkpoint that does not say what that was has nothing to compare.
+pub(super) fn differences(bundle: &Path, tree: &Path) -> Result<Vec<Finding>, Error> {
+    let path = tree.join("spec.dump");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let dumped = read(&path)?;
+    Ok(compare::differences(
+        &dumped,
+        &spec(bundle)?,
+        &Machine::here(),
+    ))
+}
 
 /// Puts the changes of the root file system, and what was in `/dev/shm`, where the new container will find them.
 pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {
@@ -91,7 +107,11 @@ fn shared_memory(spec: &Value) -> Option<PathBuf> {
 
 /// The specification of the new container.
 pub(super) fn spec(bundle: &Path) -> Result<Value, Error> {
-    let path = bundle.join("config.json");
+    read(&bundle.join("config.json"))
+}
+
+fn read(path: &Path) -> Result<Value, Error> {
+    let path = path.to_owned();
     let mut bytes = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(MAX_SPEC).read_to_end(&mut bytes));
     if let Err(source) = read {

@@ -144,13 +144,13 @@ fn archive(lab: &mut Lab) -> Result<()> {
     lab.sim.load(MACHINE)?;
     let _plugin = PluginForAll::install()?;
     let scratch = lab.folder("podman")?;
-    let file = scratch.join("archive.tar.zst");
+    let file = scratch.join("archive.tar.gz");
     let file = file.to_str().context("path")?.to_owned();
     let here = Podman::new(Runtime::Runc, &scratch)?;
     here.start("gpu", &Device::of_gpus(&lab.sim, &[0])?, COMMAND)?;
     let resident = Resident::new(here.pid("gpu")?)?;
     let traces = resident.leave_traces()?;
-    here.checkpoint("gpu", &["--compress", "zstd", "--export", &file])?
+    here.checkpoint("gpu", &["--compress", "gzip", "--export", &file])?
         .ok()?;
     drop(resident);
     drop(here);
@@ -218,7 +218,7 @@ fn settings(scratch: &Path) -> Result<PathBuf> {
 fn mounts_as_podman(bundle: &Bundle, _agent: &Agent, archive: &str) -> Result<()> {
     let file = bundle.path().join("config.json");
     let mut config: Value = serde_json::from_slice(&fs::read(&file)?)?;
-    let text = run(&["tar", "--zstd", "-xOf", archive, "spec.dump"])?.ok()?;
+    let text = run(&["tar", "-xzOf", archive, "spec.dump"])?.ok()?;
     let dumped: Value = serde_json::from_str(&text)?;
     let mut mounts = dumped["mounts"].as_array().context("no mounts")?.clone();
     for (index, mount) in mounts.iter_mut().enumerate() {

@@ -11,7 +11,7 @@ use super::tool::{Agent, case};
 use crate::case::{BIN, Case, Lab};
 use crate::containers::{Device, Podman, Runtime, need, run};
 
-pub(crate) const CASES: &[Case] = &[case("agent/installed_and_taken_away", 180, installed)];
+pub(crate) const CASES: &[Case] = &[case("agent/installed_and_taken_away", 400, installed)];
 
 /// Where a host keeps what an installation could change.
 const PLACES: [&str; 6] = [
