@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::tool::{Agent, case};
+use super::tool::{Agent, case, nobody_runs};
 use crate::case::{Case, Lab};
 use crate::cases::containers::COMMAND;
 use crate::cases::round_trip::OTHER;
@@ -84,9 +84,23 @@ fn fails_cleanly(lab: &mut Lab, agent: &Agent, podman: &Podman, words: &[&str]) 
     lab.sim.fault("kfd.criu_op.restore 1 EINVAL")?;
     agent.run(words)?.is(2)?.says(&["CRIU_OP RESTORE"])?;
     lab.sim.clear_faults()?;
-    agent.is_idle()?;
-    let left = podman.run(&["ps", "--all", "--quiet"])?.ok()?;
-    ensure!(left.is_empty(), "a container is left: {left}");
+    let nothing_is_left = || -> Result<()> {
+        agent.is_idle()?;
+        let left = podman.run(&["ps", "--all", "--quiet"])?.ok()?;
+        ensure!(left.is_empty(), "a container is left: {left}");
+        nobody_runs()
+    };
+    nothing_is_left()?;
+    // An agent that is killed: what it has begun ends.
+    for point in ["restore-started", "restore-done"] {
+        agent
+            .run_with(&format!("{point}=kill"), words)?
+            .is(-9)
+            .with_context(|| point)?;
+        let done = agent.recover().with_context(|| point)?;
+        ensure!(done == ["ended"], "{point}: {done:?}");
+        nothing_is_left().with_context(|| point)?;
+    }
     Ok(())
 }
 
