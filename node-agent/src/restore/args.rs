@@ -424,7 +424,12 @@ impl Args {
         let placed = topology::place(&tree.join("checkpoint"), Path::new("live"), may, checks)?;
         let gpus = match placed {
             Place::NoGpus => None,
-            Place::On(gpus) => Some(gpus),
+            Place::On { gpus, of } => {
+                if let Some(reason) = podman::limit(tree, gpus.len(), of)? {
+                    return Ok(Err(vec![Finding::refusal("runtime", reason)]));
+                }
+                Some(gpus)
+            }
             Place::Nowhere(reasons) => return Ok(Err(misfits(reasons).collect())),
         };
         let facts = Facts::from_source(source);

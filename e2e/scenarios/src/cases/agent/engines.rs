@@ -14,10 +14,10 @@ use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runtime,
 
 pub(crate) const CASES: &[Case] = &[
     case("agent/podman_there_and_back_with_crun", 480, |lab| {
-        there_and_back(lab, Runtime::Crun)
+        there_and_back(lab, Runtime::Crun, &[0, 1])
     }),
     case("agent/podman_there_and_back_with_runc", 480, |lab| {
-        there_and_back(lab, Runtime::Runc)
+        there_and_back(lab, Runtime::Runc, &[0])
     }),
     case(
         "agent/an_archive_of_podman_in_a_bundle_and_in_podman",
@@ -29,7 +29,9 @@ pub(crate) const CASES: &[Case] = &[
 const MACHINE: &str = "preset=gfx90a-2";
 
 /// Two generations: from one machine to another with other GPU ids, render minors and number of /dev/kfd, and back.
-fn there_and_back(lab: &mut Lab, runtime: Runtime) -> Result<()> {
+///
+/// With crun it has all GPUs: crun does not keep it to a part of them while it restores.
+fn there_and_back(lab: &mut Lab, runtime: Runtime, gpus: &[usize]) -> Result<()> {
     let machines = [MACHINE, &format!("{MACHINE} {OTHER}")];
     lab.sim.load(machines[0])?;
     let _plugin = PluginForAll::install()?;
@@ -37,7 +39,7 @@ fn there_and_back(lab: &mut Lab, runtime: Runtime) -> Result<()> {
     let b = a.elsewhere(lab)?;
     let scratch = lab.folder("podman")?;
     let mut podman = Podman::new(runtime, &scratch)?;
-    podman.start("gpu-0", &Device::of_gpus(&lab.sim, &[0])?, COMMAND)?;
+    podman.start("gpu-0", &Device::of_gpus(&lab.sim, gpus)?, COMMAND)?;
     let mut resident = Resident::new(podman.pid("gpu-0")?)?;
     let traces = resident.leave_traces()?;
     let mut environment = environment(&podman, "gpu-0")?;
