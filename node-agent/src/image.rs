@@ -17,7 +17,7 @@ mod push;
 mod rm;
 mod verify;
 
-pub(crate) use access::StoreKeys;
+pub(crate) use access::{StoreKeys, signer};
 pub(crate) use bar::Bar;
 pub(crate) use cuts::GpuCuts;
 pub(crate) use names::{age, duration, size, table};

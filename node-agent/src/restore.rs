@@ -8,6 +8,7 @@
 
 mod args;
 mod bundle;
+mod compare;
 mod criu;
 mod devices;
 mod origin;

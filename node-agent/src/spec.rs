@@ -62,18 +62,25 @@ impl Spec {
     /// # Errors
     /// No such file, one that is too large, or no JSON object in it.
     pub fn read(bundle: &Path) -> Result<Self, SpecError> {
-        let path = bundle.join(CONFIG);
+        Self::read_file(&bundle.join(CONFIG))
+    }
+
+    /// Reads one under another name.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_file(path: &Path) -> Result<Self, SpecError> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| SpecError::File {
-            path: path.clone(),
+            path: path.to_owned(),
             source,
         };
-        let original = match read_bounded(&path, MAX_FILE) {
+        let original = match read_bounded(path, MAX_FILE) {
             Ok(Some(original)) => original,
             Ok(None) => return Err(failed(io::Error::from(io::ErrorKind::NotFound).into())),
             Err(TicketError::File { source, .. }) => return Err(failed(source.into())),
             Err(error) => return Err(failed(error.into())),
         };
-        Self::parse(bundle, original)
+        Self::parse_file(path, original)
     }
 
     /// One that was read already, of the bundle in this folder.
@@ -81,12 +88,16 @@ impl Spec {
     /// # Errors
     /// No JSON object.
     pub fn parse(bundle: &Path, original: Vec<u8>) -> Result<Self, SpecError> {
+        Self::parse_file(&bundle.join(CONFIG), original)
+    }
+
+    fn parse_file(path: &Path, original: Vec<u8>) -> Result<Self, SpecError> {
         let content = serde_json::from_slice(&original).map_err(|error| SpecError::Damaged {
-            path: bundle.join(CONFIG),
+            path: path.to_owned(),
             reason: error.to_string(),
         })?;
         Ok(Self {
-            folder: bundle.to_owned(),
+            folder: path.parent().unwrap_or(Path::new("/")).to_owned(),
             original,
             content,
         })

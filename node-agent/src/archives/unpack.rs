@@ -116,6 +116,8 @@ fn fill(from: &mut impl Read, part: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -144,6 +146,11 @@ mod tests {
         assert_eq!(archive.source.container_id.as_deref(), Some("a"));
         let read = fs::read(to.join("checkpoint/pages-1.img")).expect("there");
         assert!(read == pages);
+        // Memory of a process is in it: nobody else reads it, whatever the archive says.
+        for (name, mode) in [("checkpoint", 0o700), ("checkpoint/pages-1.img", 0o600)] {
+            let meta = fs::metadata(to.join(name)).expect("there");
+            assert_eq!(meta.permissions().mode() & 0o777, mode, "{name}");
+        }
         let again = File::open(&path).expect("there");
         unpack(again, Form::Archive, &to)
             .await

@@ -6,7 +6,10 @@
 //!
 //! A hook that fails would keep the container from starting. This one fails only when it is told to (`--strict`): else it
 //! ends with 0 and a line in the system's log.
+//!
+//! By the name `rocferry-action` the same program is CRIU's action script ([`action`]).
 
+mod action;
 mod error;
 mod given;
 mod record;
@@ -15,12 +18,13 @@ mod state;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use rocferry_topology::System;
 
+pub(crate) use action::foreign_dumps;
 pub use error::HookError;
 pub use record::{ContainerRecord, RecordedGpu, Records};
 pub use state::ContainerState;
@@ -53,6 +57,12 @@ enum Verb {
 
 /// The program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let name = arguments.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == action::NAME) {
+        action::main();
+        return ExitCode::SUCCESS;
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

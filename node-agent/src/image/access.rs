@@ -89,6 +89,24 @@ impl Access {
 }
 
 impl StoreKeys {
+    /// What the administrator's settings name. All checkpoints are taken, whoever signed them.
+    pub(crate) fn of_files(
+        tenant: &str,
+        identity: &[PathBuf],
+        recipients: &[PathBuf],
+        key_file: &[PathBuf],
+    ) -> Self {
+        Self {
+            tenant: tenant.to_owned(),
+            identity: identity.to_vec(),
+            recipients: recipients.to_vec(),
+            key_file: key_file.to_vec(),
+            pin: None,
+            trust: Vec::new(),
+            allow_unsigned: true,
+        }
+    }
+
     /// Opens the store at this URL; makes it if there is none.
     pub(crate) async fn open_or_make(&self, url: &str) -> Result<Store, Error> {
         let backend = self.backend(url)?;
@@ -204,7 +222,7 @@ pub(super) fn key_config(
 }
 
 /// A key to sign with.
-pub(super) fn signer(path: &Path) -> Result<Arc<Signer>, Error> {
+pub(crate) fn signer(path: &Path) -> Result<Arc<Signer>, Error> {
     let signer = Signer::from_pem(&text(path)?);
     Ok(Arc::new(signer.map_err(|source| Error::key(path, source))?))
 }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::containerd::Containerd;
+use super::criu_conf::{self, Added};
 use super::error::InstallError;
 use super::file::Content;
 use super::host::Host;
-use super::plan::{PLUGIN, Places, Wanted, plan};
+use super::plan::{ACTION, PLUGIN, Places, UNIT, Wanted, plan};
 use super::put::{Put, put};
 use super::record::Record;
 use super::take::take;
@@ -99,6 +100,22 @@ impl InstallArgs {
             lines.push(format!("{}: {word}\n", path.display()));
         }
         let mut notes = Vec::new();
+        let script = self.prefix.join(ACTION);
+        for path in criu_conf::files(&host) {
+            match criu_conf::add(&host, &mut record, path, &script)? {
+                Added::There => lines.push(format!("{}: has the action script\n", path.display())),
+                Added::Other => notes.push(format!(
+                    "{} has an action script of this site's, which stays; ours is left out: dumps that engines make by themselves \
+are not counted",
+                    path.display()
+                )),
+            }
+        }
+        if wanted.iter().any(|wanted| wanted.path.ends_with(UNIT)) {
+            notes.push(
+                "The daemon is not begun: `systemctl enable --now rocferry-agent` does, now and at each boot".to_owned(),
+            );
+        }
         if let (false, Some(program)) = (self.no_containerd, host.program("containerd")) {
             let containerd = Containerd {
                 host: &host,
@@ -149,6 +166,16 @@ fn trial(wanted: &[Wanted], state: &Path) -> Result<(), InstallError> {
     preflight::trial(&criu, state).map_err(|reason| InstallError::Trial { reason })
 }
 
+/// Ends the daemon of this host, and that it is begun at each boot. A line if that cannot be done.
+fn stop_daemon(host: &Host, has_unit: bool) -> Option<String> {
+    // systemd's own test of whether it runs (sd_booted(3)).
+    let runs = host.is_here() && Path::new("/run/systemd/system").is_dir();
+    let program = host.program("systemctl").filter(|_| runs && has_unit)?;
+    let done = host.run(&program, &["disable", "--now", "--quiet", UNIT]);
+    done.err()
+        .map(|error| format!("The daemon may still run: {}", crate::error::causes(&error)))
+}
+
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 the host is as it was, 1 something was changed since and is left as it is, 2 it failed."
@@ -164,6 +191,8 @@ impl UninstallArgs {
         let changes: Vec<_> = record.changes().iter().rev().cloned().collect();
         let mut notes = Vec::new();
         let mut lines = Vec::new();
+        let has_unit = changes.iter().any(|change| change.path().ends_with(UNIT));
+        notes.extend(stop_daemon(&host, has_unit));
         for change in &changes {
             match take(&host, &mut record, change)? {
                 Some(left) => notes.push(left),

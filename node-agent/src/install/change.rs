@@ -18,6 +18,12 @@ pub(super) enum Change {
         /// Name in the folder `aside` of what was there before; `None`: nothing was.
         aside: Option<String>,
     },
+    /// Lines were added to a file of the site's.
+    Lines {
+        path: PathBuf,
+        /// There was no such file.
+        made: bool,
+    },
     /// A runtime was added to a file of containerd's that has been there before.
     Containerd {
         path: PathBuf,
@@ -31,7 +37,10 @@ pub(super) enum Change {
 impl Change {
     pub(super) const fn path(&self) -> &PathBuf {
         match self {
-            Self::Folder { path } | Self::File { path, .. } | Self::Containerd { path, .. } => path,
+            Self::Folder { path }
+            | Self::File { path, .. }
+            | Self::Lines { path, .. }
+            | Self::Containerd { path, .. } => path,
         }
     }
 }

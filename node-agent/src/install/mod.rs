@@ -16,6 +16,7 @@
 mod args;
 mod change;
 mod containerd;
+mod criu_conf;
 mod error;
 mod file;
 mod host;

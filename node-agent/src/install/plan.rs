@@ -14,13 +14,28 @@ pub(super) const PLUGIN: &str = "amdgpu_plugin.so";
 pub(super) const RUNTIME: &str = "rocferry";
 
 /// Programs: the name that they get, and whose copy each is.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("rocferry-agent", "rocferry-agent"),
     ("rocferry-runc", "rocferry-runc"),
     // The same program wraps the runtime that its name says.
     ("rocferry-crun", "rocferry-runc"),
     ("rocferry-hook", "rocferry-hook"),
+    // The same program is CRIU's action script by this name.
+    (ACTION, "rocferry-hook"),
 ];
+
+/// Name of CRIU's action script.
+pub(super) const ACTION: &str = "rocferry-action";
+
+/// The daemon, for systemd; the program's path is made the one of this host.
+const UNIT_TEXT: &str = include_str!("../../systemd/rocferry-agent.service");
+const UNIT_PROGRAM: &str = "/usr/libexec/rocferry/rocferry-agent";
+/// Where the administrator's units are.
+const UNITS: &str = "/etc/systemd/system";
+/// Its name.
+pub(super) const UNIT: &str = "rocferry-agent.service";
+/// Where systemd itself is.
+const SYSTEMD: [&str; 2] = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 
 /// Files for Podman and CRI-O that call the hook; the program's path is made the one of this host.
 const HOOKS: [(&str, &str); 2] = [
@@ -114,6 +129,17 @@ pub(super) fn plan(host: &Host, places: &Places<'_>) -> Result<Vec<Wanted>, Inst
         );
         wanted.push(Wanted {
             path: CRIO.into(),
+            content: text_file(text),
+        });
+    }
+    if SYSTEMD
+        .iter()
+        .any(|path| host.real(Path::new(path)).exists())
+    {
+        let program = places.prefix.join("rocferry-agent");
+        let text = UNIT_TEXT.replace(UNIT_PROGRAM, utf8(&program)?);
+        wanted.push(Wanted {
+            path: Path::new(UNITS).join(UNIT),
             content: text_file(text),
         });
     }

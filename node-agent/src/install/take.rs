@@ -5,6 +5,7 @@ use std::io;
 
 use super::change::Change;
 use super::containerd;
+use super::criu_conf;
 use super::error::InstallError;
 use super::file::{Content, remove};
 use super::host::Host;
@@ -62,6 +63,10 @@ pub(super) fn take(
                     None
                 }
             }
+        }
+        Change::Lines { path, made } => {
+            criu_conf::undo(host, path, *made)?;
+            None
         }
         Change::Containerd {
             path,

@@ -55,7 +55,10 @@ pub(super) fn check(criu: &Criu, gpu: bool, spool: &Path) -> Vec<Finding> {
 
 fn kernel() -> Option<Finding> {
     let name = rustix::system::uname();
-    let release = name.release().to_string_lossy();
+    of_release(&name.release().to_string_lossy())
+}
+
+fn of_release(release: &str) -> Option<Finding> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
     let version = (number().unwrap_or(0), number().unwrap_or(0));
@@ -95,6 +98,24 @@ pub(crate) fn trial(criu: &Criu, spool: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Field report 8: a kernel without the interface, or with an early one, is not asked.
+    #[test]
+    fn a_kernel_that_is_too_old_is_named() {
+        for (release, good) in [
+            ("5.15.0-78-generic", false),
+            ("4.19", false),
+            ("5.17.99", false),
+            ("nonsense", false),
+            ("5.18.0", true),
+            ("6.5.0-rc1", true),
+            ("10.0", true),
+        ] {
+            let found = of_release(release);
+            assert_eq!(found.is_none(), good, "{release}");
+            assert!(found.is_none_or(|found| found.refuses && found.text.contains(release)));
+        }
+    }
 
     #[test]
     fn a_missing_criu_and_an_old_one_are_told_apart() {

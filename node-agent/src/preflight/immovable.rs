@@ -158,7 +158,10 @@ fn of_status(pid: u32, status: &str) -> Option<Finding> {
 
 /// GPUs without memory of their own: the kernel refuses to restore on them.
 fn of_gpus() -> Option<Finding> {
-    let system = rocferry_topology::System::read_live().ok()?;
+    of_system(&rocferry_topology::System::read_live().ok()?)
+}
+
+fn of_system(system: &rocferry_topology::System) -> Option<Finding> {
     let gpu = system.gpus().find(|gpu| gpu.properties.vram.is_none())?;
     Some(Finding::refusal(
         "apu",
@@ -181,6 +184,10 @@ fn own_ipc(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rocferry_topology::{
+        ActualGpuId, GpuNode, GpuProperties, Node, NodeId, RenderMinor, System, Vram,
+    };
+
     use super::*;
 
     fn about(finding: Option<Finding>) -> Option<&'static str> {
@@ -219,6 +226,36 @@ mod tests {
         if let Some(name) = device {
             assert_eq!(of_file(name), Some("device"), "{name}");
         }
+    }
+
+    /// Field report 11: the kernel refuses an APU only at the restore.
+    #[test]
+    fn a_gpu_without_memory_of_its_own_is_named() {
+        let card = |vram| GpuNode {
+            node: NodeId(1),
+            id: ActualGpuId(28561),
+            render_minor: RenderMinor(128),
+            domain: 0,
+            hive_id: None,
+            properties: GpuProperties {
+                vram,
+                ..GpuProperties::default()
+            },
+            location_id: None,
+            unique_id: None,
+            gfx_target_version: None,
+            num_xcc: None,
+            compute_partition: None,
+            memory_partition: None,
+            links: Vec::new(),
+        };
+        let machine = |vram| System::new(vec![Node::Gpu(card(vram))], Vec::new());
+        let own = Vram {
+            public: false,
+            size: 1 << 30,
+        };
+        assert_eq!(of_system(&machine(Some(own))), None);
+        assert_eq!(about(of_system(&machine(None))), Some("apu"));
     }
 
     #[test]

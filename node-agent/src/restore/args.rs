@@ -353,6 +353,14 @@ impl Args {
             return Ok(());
         };
         pass(Point::RestorePulled)?;
+        if let (RuntimeKind::Runc, Some(folder)) = (self.runtime.kind(), &self.bundle) {
+            let found = bundle::differences(folder, &tree)?;
+            let refused = found.iter().any(|finding| finding.refuses);
+            report.findings.extend(found);
+            if refused {
+                return Ok(());
+            }
+        }
         let images = tree.join("checkpoint");
         let mut archive = None;
         if self.runtime.kind() == RuntimeKind::Podman {
@@ -416,7 +424,12 @@ impl Args {
         let placed = topology::place(&tree.join("checkpoint"), Path::new("live"), may, checks)?;
         let gpus = match placed {
             Place::NoGpus => None,
-            Place::On(gpus) => Some(gpus),
+            Place::On { gpus, of } => {
+                if let Some(reason) = podman::limit(tree, gpus.len(), of)? {
+                    return Ok(Err(vec![Finding::refusal("runtime", reason)]));
+                }
+                Some(gpus)
+            }
             Place::Nowhere(reasons) => return Ok(Err(misfits(reasons).collect())),
         };
         let facts = Facts::from_source(source);

@@ -6,15 +6,31 @@ use std::path::{Path, PathBuf};
 
 use rocferry_store::archive;
 
+use super::compare::{self, Machine};
 use crate::checkpoint::{ROOTFS_DIFF, SHARED_MEMORY};
 use crate::error::Error;
 use crate::layer;
+use crate::preflight::Finding;
 use crate::spec::Spec;
 
 /// Largest list of deleted files, as in archives.
 const MAX_LIST: u64 = 4 << 20;
 /// Deleted files of an archive.
 const DELETED: &str = "deleted.files";
+
+/// What the bundle lacks of what the container had. A checkpoint that does not say what that was has nothing to compare.
+pub(super) fn differences(bundle: &Path, tree: &Path) -> Result<Vec<Finding>, Error> {
+    let path = tree.join("spec.dump");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let dumped = Spec::read_file(&path)?.into_value();
+    Ok(compare::differences(
+        &dumped,
+        &spec(bundle)?,
+        &Machine::here(),
+    ))
+}
 
 /// Puts the changes of the root file system, and what was in `/dev/shm`, where the new container will find them.
 pub(super) fn fill(bundle: &Path, tree: &Path) -> Result<(), Error> {

@@ -32,6 +32,22 @@ or Podman's database could not be read when it was made"
     }))
 }
 
+/// Will the container be kept to these GPUs, of all that the machine has, while it is restored? Why not.
+///
+/// Under crun (seen with 1.28) a process that is restored may open all of them, and KFD counts what a process may open.
+pub(super) fn limit(tree: &Path, gpus: usize, of: usize) -> Result<Option<String>, Error> {
+    let config = read(tree, CONFIG)?;
+    let runtime = config.get("runtime").and_then(Value::as_str);
+    let runtime = runtime.and_then(|runtime| Path::new(runtime).file_name()?.to_str());
+    let crun = runtime.is_some_and(|runtime| runtime.ends_with("crun"));
+    Ok((crun && gpus < of).then(|| {
+        format!(
+            "crun does not keep a container to its {gpus} GPUs while it restores it, and the kernel wants all {of} of this \
+machine then: only a machine with {gpus} will do, or a container that was begun with runc"
+        )
+    }))
+}
+
 /// Makes the archive beside the files that it is made of. With GPUs, `gpus` are those that it is given.
 pub(super) fn archive(
     tree: &Path,
@@ -191,6 +207,22 @@ mod tests {
         let mut none = json!({"process": {}});
         once(&mut none);
         assert_eq!(none, json!({"process": {}}));
+    }
+
+    #[test]
+    fn crun_is_not_asked_for_a_part_of_the_gpus() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for (runtime, gpus, fits) in [
+            ("crun", 1, false),
+            ("/usr/bin/crun", 1, false),
+            ("crun", 2, true),
+            ("runc", 1, true),
+        ] {
+            let config = json!({"runtime": runtime}).to_string();
+            fs::write(dir.path().join(CONFIG), config).expect("written");
+            let reason = limit(dir.path(), gpus, 2).expect("JSON");
+            assert_eq!(reason.is_none(), fits, "{runtime} {gpus}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use super::answer::answer;
 use super::health::Health;
 use super::tend::tend;
+use crate::archives::Watcher;
 use crate::cli::{Answer, Exit};
 use crate::counters::Counters;
 use crate::error::Error;
@@ -77,7 +78,12 @@ impl Args {
         tracing::info!(%address, state = %node.state.display(), "Started");
         let telling = tokio::spawn(tell(listener, Arc::clone(&node)));
         let interval = self.interval.max(Duration::from_millis(100));
+        let rules = settings.archives;
+        let watcher = Watcher::new(rules, &node.state, node.journal.spool());
+        let watching = tokio::spawn(watcher.run(interval));
         let why = tend(&node, &self.criu.criu(), interval, &mut stop).await;
+        // An archive that is being sent is sent again, but for the blocks that are there.
+        watching.abort();
         telling.abort();
         tracing::info!(why, "Ended");
         Ok(Answer {

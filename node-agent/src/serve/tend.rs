@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::args::Node;
 use crate::error::{Error, causes};
+use crate::hook::foreign_dumps;
 use crate::interrupt::Interrupt;
 use crate::journal::{Phase, recover};
 use crate::runtime::Criu;
@@ -21,6 +22,7 @@ pub(super) async fn tend(
     let (mut wait, mut first) = (interval, true);
     loop {
         node.health.turn();
+        engines(node);
         let problem = match turn(node, criu, first).await {
             Ok(problem) => problem,
             Err(error) => Some(causes(&error)),
@@ -43,6 +45,19 @@ pub(super) async fn tend(
             () = tokio::time::sleep(wait) => {}
         }
     }
+}
+
+/// Counts what engines have dumped by themselves.
+fn engines(node: &Node) {
+    let dumps = foreign_dumps(&node.state);
+    if dumps.is_empty() {
+        return;
+    }
+    for dump in &dumps {
+        tracing::info!(?dump.images, dump.init, "An engine has made a dump");
+    }
+    node.counters
+        .count(|counts| counts.foreign_dumps += dumps.len() as u64);
 }
 
 /// One look. What is still wrong, if anything.

@@ -30,8 +30,8 @@ pub(crate) enum Fit {
 pub(crate) enum Place {
     /// The checkpoint has no GPU state: none.
     NoGpus,
-    /// These, by their render nodes.
-    On(Vec<RenderMinor>),
+    /// These, by their render nodes, of so many that there are.
+    On { gpus: Vec<RenderMinor>, of: usize },
     /// There are none that fit, or the search was given up: why, a line each.
     Nowhere(Vec<String>),
 }
@@ -45,7 +45,7 @@ pub(crate) fn place(
 ) -> Result<Place, Error> {
     Ok(match decide(images, machine, may, checks, Mode::Subset)? {
         Decided::NoGpus => Place::NoGpus,
-        Decided::Fits(minors) => Place::On(minors),
+        Decided::Fits { gpus, of } => Place::On { gpus, of },
         Decided::No(reasons) => Place::Nowhere(reasons),
     })
 }
@@ -59,15 +59,18 @@ pub(crate) fn fit(
 ) -> Result<Fit, Error> {
     Ok(match decide(images, machine, sees, checks, Mode::All)? {
         Decided::NoGpus => Fit::NoGpus,
-        Decided::Fits(_) => Fit::Fits,
+        Decided::Fits { .. } => Fit::Fits,
         Decided::No(reasons) => Fit::No(reasons),
     })
 }
 
 enum Decided {
     NoGpus,
-    /// Render nodes of the GPUs.
-    Fits(Vec<RenderMinor>),
+    /// Render nodes of the GPUs, and how many the machine has.
+    Fits {
+        gpus: Vec<RenderMinor>,
+        of: usize,
+    },
     No(Vec<String>),
 }
 
@@ -104,7 +107,10 @@ fn decide(
             mappings.any(|mapping| mapping.user(id).is_some())
         };
         let gpus = destination.gpus().filter(|gpu| taken(gpu.id));
-        return Ok(Decided::Fits(gpus.map(|gpu| gpu.render_minor).collect()));
+        return Ok(Decided::Fits {
+            gpus: gpus.map(|gpu| gpu.render_minor).collect(),
+            of: destination.gpus().count(),
+        });
     }
     let reasons = Report::new(&sources, &matchers, &question, &verdict).against();
     Ok(Decided::No(match reasons.is_empty() {

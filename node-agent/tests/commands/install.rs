@@ -44,6 +44,8 @@ fn host() -> tempfile::TempDir {
     put(&root, "usr/lib/criu/amdgpu_plugin.so", "the C plugin");
     put(&root, "usr/lib/criu/cuda_plugin.so", "another plugin");
     put(&root, "etc/containers/containers.conf", "[engine]\n");
+    put(&root, "etc/criu/runc.conf", "tcp-close");
+    put(&root, "usr/lib/systemd/systemd", "systemd");
     fs::create_dir_all(root.join("var/lib")).expect("folder");
     for name in [
         "amdgpu_plugin.so",
@@ -105,6 +107,20 @@ fn a_host_is_as_it_was_afterwards() {
     assert!(
         hook.contains("\"/usr/libexec/rocferry/rocferry-hook\""),
         "{hook}"
+    );
+    let criu = text("etc/criu/runc.conf");
+    assert!(criu.starts_with("tcp-close\n"), "{criu}");
+    let line = "action-script /usr/libexec/rocferry/rocferry-action\n";
+    assert_eq!(criu.matches(line).count(), 1, "{criu}");
+    assert!(!now.contains_key(Path::new("etc/criu/crun.conf")));
+    assert_eq!(
+        text("usr/libexec/rocferry/rocferry-action"),
+        "rocferry-hook"
+    );
+    let unit = text("etc/systemd/system/rocferry-agent.service");
+    assert!(
+        unit.contains("ExecStart=/usr/libexec/rocferry/rocferry-agent serve\n"),
+        "{unit}"
     );
     // Only plugins lie where CRIU loads everything.
     let plugins = now.keys().filter(|path| path.starts_with("usr/lib/criu"));

@@ -2,6 +2,7 @@
 
 mod archives;
 mod check;
+mod field_reports;
 mod hostile;
 mod image;
 mod install;

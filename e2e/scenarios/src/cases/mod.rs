@@ -42,6 +42,7 @@ pub(crate) fn all() -> Vec<Case> {
         containers::engines::CASES,
         containers::failures::CASES,
         containers::hook::CASES,
+        containers::wrapped::CASES,
         topology_trees::CASES,
         topology_presets::CASES,
         topology_described::CASES,

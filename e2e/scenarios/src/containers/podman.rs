@@ -30,7 +30,8 @@ impl Runtime {
 
 /// An engine with its own images and containers. All of it goes when dropped.
 pub(crate) struct Podman {
-    runtime: Runtime,
+    /// The OCI runtime, by name or path.
+    runtime: String,
     /// Its storage, below a tmpfs.
     storage: PathBuf,
     /// Its state, likewise.
@@ -53,9 +54,14 @@ impl Podman {
 
     /// A new one, which has the image: imported from a folder, no registry.
     pub(crate) fn new(runtime: Runtime, scratch: &Path) -> Result<Self> {
+        Self::through(runtime.name(), scratch)
+    }
+
+    /// The same, with this program as its runtime.
+    pub(crate) fn through(runtime: &str, scratch: &Path) -> Result<Self> {
         need("podman")?;
         let podman = Self {
-            runtime,
+            runtime: runtime.to_owned(),
             storage: PathBuf::from("/var/lib/containers/case"),
             state: PathBuf::from("/run/rocferry/podman"),
         };
@@ -144,7 +150,7 @@ impl Podman {
             "--cgroup-manager",
             "cgroupfs",
             "--runtime",
-            self.runtime.name(),
+            &self.runtime,
         ];
         Ok(own.map(str::to_owned).to_vec())
     }

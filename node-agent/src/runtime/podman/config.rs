@@ -78,7 +78,8 @@ fn read(file: &Path, id: &str) -> Result<Value, RuntimeError> {
     database.busy_timeout(PATIENCE).map_err(failed)?;
     let text: Option<String> = database
         .query_row(
-            "SELECT JSON FROM ContainerConfig WHERE ID = ?1",
+            // Podman writes it as bytes.
+            "SELECT CAST(JSON AS TEXT) FROM ContainerConfig WHERE ID = ?1",
             [id],
             |row| row.get(0),
         )
@@ -108,11 +109,14 @@ mod tests {
         database
             .execute_batch(
                 r#"CREATE TABLE ContainerConfig(ID TEXT PRIMARY KEY NOT NULL, Name TEXT UNIQUE NOT NULL, PodID TEXT, JSON TEXT NOT NULL);
-                INSERT INTO ContainerConfig VALUES ('f00', 'job', NULL, '{"id":"f00","staticDir":"/s"}');
+                INSERT INTO ContainerConfig VALUES ('f00', 'job', NULL, CAST('{"id":"f00","staticDir":"/s"}' AS BLOB));
+                INSERT INTO ContainerConfig VALUES ('f01', 'text', NULL, '{"id":"f01","staticDir":"/s"}');
                 INSERT INTO ContainerConfig VALUES ('bad', 'bad', NULL, '{"id":"bad"}');"#,
             )
             .expect("made");
-        assert_eq!(read(&file, "f00").expect("there")["staticDir"], "/s");
+        for id in ["f00", "f01"] {
+            assert_eq!(read(&file, id).expect("there")["staticDir"], "/s");
+        }
         for (id, reason) in [("no", "no container no"), ("bad", "no staticDir")] {
             let error = read(&file, id).expect_err(id).to_string();
             assert!(error.contains(reason), "{error}");

@@ -11,10 +11,11 @@ use super::tool::{Agent, case};
 use crate::case::{BIN, Case, Lab};
 use crate::containers::{Device, Podman, Runtime, need, run};
 
-pub(crate) const CASES: &[Case] = &[case("agent/installed_and_taken_away", 180, installed)];
+pub(crate) const CASES: &[Case] = &[case("agent/installed_and_taken_away", 400, installed)];
 
 /// Where a host keeps what an installation could change.
-const PLACES: [&str; 5] = [
+const PLACES: [&str; 6] = [
+    "/etc/criu",
     "/etc/containerd",
     "/etc/containers",
     "/usr/lib/criu",
@@ -96,7 +97,14 @@ fn installed(lab: &mut Lab) -> Result<()> {
     };
     ensure!(record("under")?.exists(), "no record of what it was given");
     ensure!(!record("before")?.exists(), "a record of nothing");
+    let dumps = Path::new("/var/lib/rocferry/dumps");
+    ensure!(!dumps.exists(), "somebody has dumped something");
     podman.run(&["container", "checkpoint", "before"])?.ok()?;
+    let noted = fs::read_dir(dumps)
+        .context("the dump is not noted")?
+        .count();
+    ensure!(noted == 1, "{noted} dumps are noted");
+    fs::remove_dir_all(dumps)?;
     podman.run(&["container", "restore", "before"])?.ok()?;
     podman.pid("before").with_context(|| {
         let state = podman.inspect("before", "{{json .State}}");

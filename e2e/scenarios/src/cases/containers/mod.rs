@@ -4,6 +4,7 @@ pub(crate) mod engines;
 pub(crate) mod failures;
 pub(crate) mod hook;
 pub(crate) mod runc;
+pub(crate) mod wrapped;
 
 use crate::case::{Case, Lab, On};
 use crate::containers::WORKLOAD;
