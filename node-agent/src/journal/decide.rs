@@ -64,6 +64,7 @@ mod tests {
             was_frozen: false,
             spool: None,
             checkpoint: None,
+            pod: None,
         }
     }
 
