@@ -221,7 +221,15 @@ impl Attempt<'_> {
         if self.held {
             environment.push((SECOND_WAY.into(), conf.second().into()));
         }
-        let status = self.context.runtime.run(words, &environment)?;
+        // Without a log its words go where the container's do, and engines (Podman of a runtime that it does not know) show a
+        // line of them in the place of the reason.
+        let mut all = Vec::new();
+        if self.context.arguments.global("log").is_none() {
+            all.push("--log".into());
+            all.push(self.place.work().join("runtime.log").into_os_string());
+        }
+        all.extend_from_slice(words);
+        let status = self.context.runtime.run(&all, &environment)?;
         if status.success() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Podman's containers through a store and back, and Podman's own archives.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -13,10 +14,10 @@ use crate::cases::round_trip::OTHER;
 use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runtime, run};
 
 pub(crate) const CASES: &[Case] = &[
-    case("agent/podman_there_and_back_with_crun", 480, |lab| {
+    case("agent/podman_there_and_back_with_crun", 900, |lab| {
         there_and_back(lab, Runtime::Crun, &[0, 1])
     }),
-    case("agent/podman_there_and_back_with_runc", 480, |lab| {
+    case("agent/podman_there_and_back_with_runc", 900, |lab| {
         there_and_back(lab, Runtime::Runc, &[0])
     }),
     case(
@@ -210,6 +211,8 @@ fn archive(lab: &mut Lab) -> Result<()> {
     let given = Device::of_gpus(&lab.sim, &[1])?;
     let bundle = Bundle::new(&lab.folder("bundle")?, COMMAND, &given)?;
     mounts_as_podman(&bundle, &agent, &file)?;
+    // That of a root file system which Podman makes; CRIU compares it.
+    fs::set_permissions(bundle.root(), fs::Permissions::from_mode(0o555))?;
     let path = bundle.path().to_str().context("path")?;
     let _restored = Restored("from-podman");
     let own = ["restore", "--runtime", "runc", "--bundle", path];
