@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::{Answer, Exit};
+use crate::decision::{Decision, Decisions, Side, Verdict, may_thaw};
 use crate::error::Error;
 use crate::fault::{Point, pass};
 use crate::format::to_json;
 use crate::image::{age, table};
-use crate::journal::{After, Entry, Phase, Record, Work, now_ms};
+use crate::journal::{After, Entry, Journal, Phase, Record, Work, now_ms};
 use crate::node::{RuntimeArgs, StateArgs};
 use crate::prepare;
 use crate::ticket::PodUid;
@@ -120,9 +121,11 @@ impl ThawArgs {
             .map(|(record, _)| record);
         let mut entries = Vec::new();
         for record in held {
-            if record.work == Work::Checkpoint && !self.overrides {
+            if record.work == Work::Checkpoint
+                && let Verdict::Stay(why) = self.verdict(&journal, record)?
+            {
                 return Ok(no(format!(
-                    "{wanted} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
+                    "{wanted} was checkpointed as {}: {why}. --override thaws it all the same",
                     record.checkpoint.as_deref().unwrap_or("(unknown)")
                 )));
             }
@@ -133,6 +136,18 @@ impl ThawArgs {
         }
         thaw(entries)?;
         Ok(yes(format!("{wanted} runs\n")))
+    }
+}
+
+impl ThawArgs {
+    /// Its checkpoint is stored: others may act on that. Decisions are about pods, which are known by their UID.
+    fn verdict(&self, journal: &Journal, record: &Record) -> Result<Verdict, Error> {
+        let decision = match record.subject.id.parse() {
+            Ok(uid) => Decisions::below(journal.state()).of(&uid)?.decision,
+            Err(_) => Decision::Undecided,
+        };
+        let side = Side::Source { prepared: true };
+        Ok(may_thaw(side, decision, self.overrides))
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod crashes;
 mod holds;
+mod pod_tool;
+mod pods;
+pub(crate) mod reboot;
 mod refusals;
 mod restores;
 mod tool;
@@ -9,9 +12,10 @@ mod tool;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 4] = [
+pub(crate) const GROUPS: [&[Case]; 5] = [
     restores::CASES,
     holds::CASES,
     refusals::CASES,
     crashes::CASES,
+    pods::CASES,
 ];
