@@ -11,7 +11,7 @@ mod show;
 
 use clap::Subcommand;
 
-pub(crate) use self::fit::{Fit, fit, has_gpus};
+pub(crate) use self::fit::{Fit, fit, fit_some, has_gpus};
 use crate::cli::Answer;
 use crate::error::Error;
 

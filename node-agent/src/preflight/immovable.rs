@@ -7,6 +7,7 @@ use std::path::Path;
 use super::Finding;
 use crate::process::{numbers, proc, read};
 use crate::runtime::Container;
+use crate::wrapper::is_own_config;
 
 /// Devices that are everywhere, or that the plugin takes along.
 const DEVICES: [&str; 10] = [
@@ -55,6 +56,7 @@ pub(super) fn check(container: &Container, processes: &[u32]) -> Vec<Finding> {
     }
     if let Some(oci) = &container.oci
         && let Some(file) = oci.annotation(CRIU_CONFIG)
+        && !is_own_config(Path::new(file), &container.id, &oci.program)
     {
         found.push(Finding::refusal(
             "criu-config",

@@ -234,7 +234,7 @@ impl Args {
         }
         let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
         for draft in &drafts {
-            let fit = topology::fit(&draft.ticket.images, Path::new("live"), |_| true, checks)?;
+            let fit = topology::fit_some(&draft.ticket.images, Path::new("live"), checks)?;
             if let Fit::No(reasons) = fit {
                 let line = |reason| format!("Container {}: {reason}", draft.was);
                 let lines = reasons.into_iter().map(line);

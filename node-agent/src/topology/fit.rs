@@ -32,6 +32,21 @@ pub(crate) fn fit(
     sees: impl Fn(RenderMinor) -> bool,
     checks: Checks,
 ) -> Result<Fit, Error> {
+    fit_as(images, machine, sees, checks, Mode::All)
+}
+
+/// Is there a way to give a container of this machine GPUs that fit?
+pub(crate) fn fit_some(images: &Path, machine: &Path, checks: Checks) -> Result<Fit, Error> {
+    fit_as(images, machine, |_| true, checks, Mode::Subset)
+}
+
+fn fit_as(
+    images: &Path,
+    machine: &Path,
+    sees: impl Fn(RenderMinor) -> bool,
+    checks: Checks,
+    mode: Mode,
+) -> Result<Fit, Error> {
     if !load::has_gpus(images)? {
         return Ok(Fit::NoGpus);
     }
@@ -49,7 +64,7 @@ pub(crate) fn fit(
     let question = Question {
         destination: &destination,
         usable: &usable,
-        mode: Mode::All,
+        mode,
     };
     let verdict = judge(&sources, &matchers, &question);
     if verdict.outcome() == Outcome::Fits {

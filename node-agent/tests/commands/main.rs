@@ -6,6 +6,7 @@ mod image;
 mod install;
 mod machines;
 mod node;
+mod pods;
 mod processes;
 mod run;
 mod show;

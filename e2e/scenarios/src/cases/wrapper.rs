@@ -7,15 +7,17 @@ mod pods;
 pub(crate) mod reboot;
 mod refusals;
 mod restores;
+mod there_and_back;
 mod tool;
 
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 5] = [
+pub(crate) const GROUPS: [&[Case]; 6] = [
     restores::CASES,
     holds::CASES,
     refusals::CASES,
     crashes::CASES,
     pods::CASES,
+    there_and_back::CASES,
 ];

@@ -22,6 +22,27 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 -----END PUBLIC KEY-----
 ";
 
+/// Files with the keys of whoever signs.
+pub(super) struct Keys {
+    pub(super) sign: String,
+    pub(super) trust: String,
+}
+
+impl Keys {
+    pub(super) fn new(lab: &mut Lab) -> Result<Self> {
+        let folder = lab.folder("keys")?;
+        let write = |name: &str, text: &str| -> Result<String> {
+            let file = folder.join(name);
+            fs::write(&file, text)?;
+            Ok(file.display().to_string())
+        };
+        Ok(Self {
+            sign: write("sign.pem", PRIVATE)?,
+            trust: write("trust.pem", PUBLIC)?,
+        })
+    }
+}
+
 /// The container with a GPU.
 pub(super) const MAIN: &[&str] = &[
     WORKLOAD,
@@ -53,10 +74,13 @@ pub(super) struct Machine {
 impl Machine {
     /// The machine whose agent this is, with its folder. Its pods get that GPU.
     pub(super) fn new(lab: &mut Lab, agent: Agent, folder: PathBuf, gpu: usize) -> Result<Self> {
+        let run_folder = lab.folder("run")?;
         Ok(Self {
-            agent: agent.with_state(&folder),
+            agent: agent
+                .with_state(&folder)
+                .with_variable("ROCFERRY_RUN_FOLDER", &run_folder.display().to_string()),
             folder,
-            run_folder: lab.folder("run")?,
+            run_folder,
             gpu: Device::of_gpus(&lab.sim, &[gpu])?,
         })
     }
@@ -75,6 +99,11 @@ impl Machine {
             ..PodOptions::default()
         };
         Pod::start(lab, "train", &options)
+    }
+
+    /// The GPU of its pods.
+    pub(super) fn gpu(&self) -> &[Device] {
+        &self.gpu
     }
 
     /// State of a ticket; empty if there is none.
@@ -188,15 +217,12 @@ impl Dumped {
         tar(&pod.volume("scratch"), &tree.join("volumes/scratch.tar"))?;
         tar(&pod.shared_memory(), &tree.join("shm.tar"))?;
         fs::write(tree.join("pod.json"), record(&pod).to_string())?;
-        let keys = lab.folder("keys")?;
-        let (sign, trust) = (keys.join("sign.pem"), keys.join("trust.pem"));
-        fs::write(&sign, PRIVATE)?;
-        fs::write(&trust, PUBLIC)?;
+        let keys = Keys::new(lab)?;
         let words = [
             "image",
             "push",
             "--sign",
-            text(&sign)?,
+            &keys.sign,
             "--bind",
             "team/1234/train/main",
             text(&tree)?,
@@ -204,7 +230,7 @@ impl Dumped {
         let id = agent.run(&words)?.is(0)?.stdout.trim().to_owned();
         Ok(Self {
             id,
-            trust: trust.display().to_string(),
+            trust: keys.trust,
             traces,
             iterations,
             count: number(&count),
