@@ -55,6 +55,10 @@ enum Command {
     Freeze(freeze::FreezeArgs),
     /// Let a frozen container go on
     Thaw(freeze::ThawArgs),
+    /// Kill a container or pod that is held frozen and has a checkpoint: nothing of it is left when this returns
+    ///
+    /// A pod's cgroup stays frozen until the pod is deleted: what the kubelet starts in it again does not run.
+    Stop(freeze::StopArgs),
     /// Show what this node has frozen, holds and has under way
     Status(freeze::StatusArgs),
     /// Put right what an agent has left that was killed: to be run when the agent starts
@@ -125,6 +129,7 @@ impl Cli {
             Command::Decide(args) => args.run(),
             Command::Freeze(args) => args.run(),
             Command::Thaw(args) => args.run(),
+            Command::Stop(args) => args.run(),
             Command::Status(args) => args.run(),
             Command::Recover(args) => block_on(args.run()),
             Command::AnswerProbes(args) => block_on(args.run()),

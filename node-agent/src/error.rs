@@ -18,6 +18,7 @@ use crate::freeze::FreezeError;
 use crate::install::InstallError;
 use crate::journal::JournalError;
 use crate::layer::LayerError;
+use crate::pod::PodError;
 use crate::probes::ProbeError;
 use crate::runtime::RuntimeError;
 use crate::spec::SpecError;
@@ -204,6 +205,9 @@ pub enum Error {
         /// The checkpoint.
         checkpoint: String,
     },
+    /// A pod.
+    #[error(transparent)]
+    Pod(#[from] PodError),
     /// A test made it fail.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -330,6 +334,13 @@ impl Error {
             Self::Unsettled { .. } => "`rocferry-agent recover` does the rest",
             Self::Journal(JournalError::Busy { .. }) => {
                 "`rocferry-agent status` shows what is under way"
+            }
+            Self::Pod(PodError::NotFound { .. }) => {
+                "Pods are named by their UID, as NAMESPACE/NAME, or by the id of a container; --runtime-root names a state folder in another place"
+            }
+            Self::Pod(PodError::Ambiguous { .. }) => "Name it by its UID",
+            Self::Pod(PodError::Starting { .. } | PodError::Stranger { .. }) => {
+                "Try again once all containers of the pod run"
             }
             Self::Driver(RuntimeError::Program { .. }) => {
                 "Install it, or name it with --criu or --runtime-program"

@@ -6,15 +6,23 @@
 use rustix::process::{Signal, getpid, kill_process};
 
 /// The variable.
-const VARIABLE: &str = "ROCFERRY_FAULT";
+pub(crate) const VARIABLE: &str = "ROCFERRY_FAULT";
 
 /// A place in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// A checkpoint is in the journal, nothing else has happened.
     CheckpointBegun,
-    /// The container is frozen.
+    /// Of a pod: connections are kept away, nothing is frozen.
+    PodAnswering,
+    /// Of a pod: its cgroup is frozen, its containers' are not.
+    PodFrozen,
+    /// The container is frozen; of a pod: all of them by themselves, and no longer by the pod.
     CheckpointFrozen,
+    /// Of a pod: its first container is dumped.
+    PodContainerDumped,
+    /// Of a pod that is not to go on: its cgroup is frozen again.
+    PodFrozenAgain,
     /// CRIU or the runtime has just been started.
     DumpStarted,
     /// The dump is complete.
@@ -51,12 +59,18 @@ pub(crate) enum Point {
     PreparePulled,
     /// `prepare`: a ticket is there.
     PrepareTicket,
+    /// `stop`: in the journal, still there.
+    StopBegun,
 }
 
 impl Point {
     const fn name(self) -> &'static str {
         match self {
             Self::CheckpointBegun => "checkpoint-begun",
+            Self::PodAnswering => "pod-answering",
+            Self::PodFrozen => "pod-frozen",
+            Self::PodContainerDumped => "pod-container-dumped",
+            Self::PodFrozenAgain => "pod-frozen-again",
             Self::CheckpointFrozen => "checkpoint-frozen",
             Self::DumpStarted => "dump-started",
             Self::DumpDone => "dump-done",
@@ -76,6 +90,7 @@ impl Point {
             Self::PrepareBegun => "prepare-begun",
             Self::PreparePulled => "prepare-pulled",
             Self::PrepareTicket => "prepare-ticket",
+            Self::StopBegun => "stop-begun",
         }
     }
 }

@@ -13,5 +13,5 @@ mod recover;
 pub(crate) use entry::now_ms;
 pub use entry::{Entry, Journal};
 pub use error::JournalError;
-pub use record::{After, Phase, Record, Subject, Work};
+pub use record::{After, Answering, Phase, PodPart, PodParts, Record, Subject, Work};
 pub(crate) use recover::Args as RecoverArgs;

@@ -79,7 +79,7 @@ fn driver(
 #[command(next_help_heading = "Runtime")]
 pub(crate) struct RuntimeArgs {
     /// What runs the container
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = RuntimeKind::Runc)]
     runtime: RuntimeKind,
     #[command(flatten)]
     criu: CriuArgs,
@@ -106,6 +106,18 @@ impl RuntimeArgs {
 
     pub(crate) fn criu(&self) -> Criu {
         self.criu.criu()
+    }
+
+    /// The driver of a pod's containers: only one knows pods.
+    pub(crate) fn of_pods(&self) -> Result<Runc, Error> {
+        match self.runtime {
+            RuntimeKind::Runc => Ok(Runc::new(self.criu(), self.program(), self.root())),
+            other => Err(Error::Argument {
+                what: "runtime of pods",
+                value: other.to_string(),
+                wanted: "runc or crun (--runtime runc)",
+            }),
+        }
     }
 
     pub(crate) fn driver(&self) -> Box<dyn Runtime> {

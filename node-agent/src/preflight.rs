@@ -1,19 +1,28 @@
 //! What speaks against a checkpoint or a restore, found before anything is touched: each reason by name, with its
 //! numbers.
 
+mod addresses;
 mod connections;
 mod cpu;
 mod criu;
 mod immovable;
+mod memory;
+mod namespaces;
+mod pod;
+mod projected;
+mod sockets;
 mod space;
 
 use serde::Serialize;
 
+pub(crate) use connections::has_tcp;
 pub(crate) use cpu::features as cpu_features;
 pub(crate) use criu::trial;
 pub(crate) use immovable::uses_gpu;
+pub(crate) use namespaces::shares_network;
+pub(crate) use pod::pod;
 
-use crate::runtime::{Container, Criu, RuntimeKind, Tcp};
+use crate::runtime::{Container, Criu, CriuVersion, RuntimeKind, Tcp};
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,12 +72,12 @@ pub(crate) fn checkpoint(
     let gpu = immovable::uses_gpu(&processes);
     let mut found = criu::check(criu, gpu, spool);
     found.extend(immovable::check(container, &processes));
-    found.extend(connections::check(
-        &processes,
-        tcp,
-        container.runtime == RuntimeKind::Bare,
+    found.extend(connections::check(&processes, tcp, closes(container, criu)));
+    found.extend(space::of_dump(
+        space::Needs::of(container, &processes),
+        spool,
     ));
-    found.extend(space::of_dump(container, &processes, spool));
+    found.extend(above(container));
     if freezes && container.cgroup.is_none() {
         found.push(Finding::refusal(
             "cgroup",
@@ -79,6 +88,28 @@ pub(crate) fn checkpoint(
         ));
     }
     found
+}
+
+/// Can whoever dumps be told to close connections in the copy? A runtime's CRIU only by a configuration file.
+fn closes(container: &Container, criu: &Criu) -> bool {
+    let told = || {
+        criu.version()
+            .is_ok_and(|version| version >= CriuVersion::CLOSES)
+    };
+    container.runtime == RuntimeKind::Bare || told()
+}
+
+/// CRIU's code does not run in a container below a cgroup that is frozen.
+fn above(container: &Container) -> Option<Finding> {
+    let above = container.cgroup.as_ref()?.frozen_above()?;
+    Some(Finding::refusal(
+        "frozen",
+        format!(
+            "{} is below {}, which is frozen: checkpoint the whole pod (--pod), or thaw it",
+            container.name,
+            above.path().display()
+        ),
+    ))
 }
 
 /// What a restore would meet before its files are there.

@@ -24,10 +24,11 @@ pub(crate) use criu::PLUGIN_FOLDERS;
 pub use criu::{Criu, CriuVersion};
 pub use error::RuntimeError;
 pub use job::{Cancel, Job};
-pub(crate) use job::{ENTERING, end_of, give_up, kill};
+pub(crate) use job::{ENTERING, all_ended, end_of, give_up, kill};
 pub use podman::Podman;
 pub use rootfs::RootFs;
-pub use runc::Runc;
+pub(crate) use rootfs::unescape;
+pub use runc::{Listed, Now, Runc};
 
 /// Which runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -70,6 +71,9 @@ pub struct DumpOptions {
     pub work: PathBuf,
     /// Connections.
     pub tcp: Tcp,
+    /// It has TCP sockets. A dump that was told to close connections can be restored by those alone who say so too, and
+    /// not every engine has a word for it.
+    pub has_tcp: bool,
 }
 
 /// How to restore.

@@ -1,10 +1,12 @@
 //! The arguments, and the order of things.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rocferry_image::manifest::CheckpointId;
+use rocferry_image::manifest::{CheckpointId, Source};
 use rocferry_store::Store;
+use rocferry_store::push::{Follower, Upload};
 use serde::Serialize;
 
 use super::{dump, facts, outcome, saved, store};
@@ -16,6 +18,7 @@ use crate::image::{Bar, StoreKeys, Storing, duration, size};
 use crate::interrupt::Interrupt;
 use crate::journal::{After, Entry, Phase, Work};
 use crate::node::{RuntimeArgs, StateArgs};
+use crate::pod::PodRecord;
 use crate::preflight::{self, Finding};
 use crate::runtime::{Container, DumpOptions, Runtime, Tcp};
 
@@ -29,9 +32,22 @@ pub(super) const FREEZE_LIMIT: Duration = Duration::from_secs(20);
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    runtime: RuntimeArgs,
+    pub(super) runtime: RuntimeArgs,
     /// The container: its name or id; without a runtime the pid of a process, whose descendants come along
-    name: String,
+    #[arg(required_unless_present = "pod", conflicts_with = "pod")]
+    name: Option<String>,
+    /// A whole pod: its UID, NAMESPACE/NAME, or the id of one of its containers
+    ///
+    /// All its running containers are frozen at one instant, and are one checkpoint, with their emptyDir volumes and
+    /// logs. New connections are kept away meanwhile.
+    #[arg(long, value_name = "POD")]
+    pub(super) pod: Option<String>,
+    /// Containers of the pod, as in its specification (a JSON list): their probes are answered while it is frozen
+    #[arg(long, value_name = "FILE", requires = "pod")]
+    pub(super) containers: Option<PathBuf>,
+    /// Address of the node as the pod sees it; without it, those of the pod's default routes
+    #[arg(long, value_name = "ADDRESS", requires = "pod")]
+    pub(super) node_address: Vec<IpAddr>,
     /// Where to: file:///DIRECTORY, s3://BUCKET/PREFIX or oci://HOST/REPOSITORY
     #[arg(long, env = "ROCFERRY_STORE", value_name = "URL")]
     to: String,
@@ -49,15 +65,15 @@ pub(crate) struct Args {
     tcp_established: bool,
     /// Give up after this time, as in 10m: the container goes on then
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Look for what speaks against it, and stop
     #[arg(long)]
-    check: bool,
+    pub(super) check: bool,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    state: StateArgs,
+    pub(super) state: StateArgs,
     #[command(flatten)]
     keys: StoreKeys,
     #[command(flatten)]
@@ -68,17 +84,20 @@ pub(crate) struct Args {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// The checkpoint; none if it was not made.
-    id: Option<String>,
-    after: After,
-    findings: Vec<Finding>,
-    bytes: u64,
-    sent_bytes: u64,
+    pub(super) id: Option<String>,
+    pub(super) after: After,
+    /// Of a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pod: Option<PodRecord>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) bytes: u64,
+    pub(super) sent_bytes: u64,
     /// Of these, before the dump was done.
-    sent_during_dump: u64,
+    pub(super) sent_during_dump: u64,
     /// How long the container stood still.
-    frozen_ms: u64,
-    dump_ms: u64,
-    total_ms: u64,
+    pub(super) frozen_ms: u64,
+    pub(super) dump_ms: u64,
+    pub(super) total_ms: u64,
 }
 
 /// What the steps work on.
@@ -87,7 +106,9 @@ pub(super) struct Making<'a> {
     pub(super) container: &'a Container,
     pub(super) after: After,
     /// What is stored.
-    pub(super) tree: PathBuf,
+    pub(super) tree: &'a Path,
+    /// Where the container's part of it is: the same, or below it.
+    pub(super) folder: PathBuf,
     /// CRIU's logs.
     pub(super) work: PathBuf,
     pub(super) tcp: Tcp,
@@ -95,7 +116,7 @@ pub(super) struct Making<'a> {
 
 impl Making<'_> {
     pub(super) fn images(&self) -> PathBuf {
-        self.tree.join("checkpoint")
+        self.folder.join("checkpoint")
     }
 
     pub(super) fn options(&self) -> DumpOptions {
@@ -103,6 +124,7 @@ impl Making<'_> {
             images: self.images(),
             work: self.work.clone(),
             tcp: self.tcp,
+            has_tcp: preflight::has_tcp(&self.container.processes()),
         }
     }
 
@@ -119,7 +141,7 @@ fn freezes(container: &Container, after: After) -> bool {
 }
 
 impl Args {
-    const fn after(&self) -> After {
+    pub(super) const fn after(&self) -> After {
         match (self.keep_frozen, self.stop) {
             (true, _) => After::KeepFrozen,
             (_, true) => After::Stop,
@@ -127,7 +149,7 @@ impl Args {
         }
     }
 
-    const fn tcp(&self) -> Tcp {
+    pub(super) const fn tcp(&self) -> Tcp {
         match self.tcp_established {
             true => Tcp::Established,
             false => Tcp::Close,
@@ -135,11 +157,29 @@ impl Args {
     }
 
     pub(crate) async fn run(&self) -> Result<Answer, Error> {
+        match (&self.pod, &self.name) {
+            (Some(pod), _) => super::pod::run(self, pod).await,
+            (None, Some(name)) => self.run_container(name).await,
+            // The parser lets no such thing through.
+            (None, None) => Err(Error::Argument {
+                what: "container",
+                value: String::new(),
+                wanted: "a name, or --pod",
+            }),
+        }
+    }
+
+    /// The store, made if it is not there.
+    pub(super) async fn open_store(&self) -> Result<Store, Error> {
+        self.keys.open_or_make(&self.to).await
+    }
+
+    async fn run_container(&self, name: &str) -> Result<Answer, Error> {
         let begun = Instant::now();
         let after = self.after();
         let journal = self.state.journal()?;
         let driver = self.runtime.driver();
-        let container = driver.find(&self.name)?;
+        let container = driver.find(name)?;
         let findings = preflight::checkpoint(
             &container,
             &self.runtime.criu(),
@@ -152,25 +192,51 @@ impl Args {
             findings,
             ..Report::default()
         };
-        let refused = report.findings.iter().any(|finding| finding.refuses);
-        if refused || self.check {
-            return self.answer(&report, if refused { Exit::No } else { Exit::Yes });
+        if let Some(exit) = self.ends_here(&report) {
+            return self.answer(&report, exit);
         }
-        let store = self.keys.open_or_make(&self.to).await?;
+        let store = self.open_store().await?;
         let mut stop = Interrupt::new(self.timeout)?;
         let mut entry = journal.begin(Work::Checkpoint, after, container.subject(), true)?;
         let spool = entry.record().spool.clone().unwrap_or_default();
+        let tree = spool.join("tree");
         let making = Making {
             driver: &*driver,
             container: &container,
             after,
-            tree: spool.join("tree"),
+            folder: tree.clone(),
+            tree: &tree,
             work: spool.join("work"),
             tcp: self.tcp(),
         };
+        let source = || facts::of(&container, &self.runtime.criu(), self.tcp());
+        let dump = async |upload: &mut Upload, stop: &mut Interrupt, report: &mut Report| {
+            self.dump(&making, &mut entry, upload, stop, report).await
+        };
         let made = self
-            .make(&making, &store, &mut entry, &mut stop, &mut report)
+            .make(&store, &tree, &mut stop, &mut report, source, dump)
             .await;
+        self.settle(made, entry, report, begun)
+    }
+
+    /// After preflight: nothing more is to be done.
+    pub(super) fn ends_here(&self, report: &Report) -> Option<Exit> {
+        let refused = report.findings.iter().any(|finding| finding.refuses);
+        match (refused, self.check) {
+            (true, _) => Some(Exit::No),
+            (false, true) => Some(Exit::Yes),
+            (false, false) => None,
+        }
+    }
+
+    /// What becomes of it, and the answer.
+    pub(super) fn settle(
+        &self,
+        made: Result<CheckpointId, Error>,
+        entry: Entry,
+        mut report: Report,
+        begun: Instant,
+    ) -> Result<Answer, Error> {
         let id = match made {
             Ok(id) => id,
             Err(error) => {
@@ -185,27 +251,28 @@ impl Args {
     }
 
     /// All until the checkpoint is listed.
-    async fn make(
+    pub(super) async fn make<D>(
         &self,
-        making: &Making<'_>,
         store: &Store,
-        entry: &mut Entry,
+        tree: &Path,
         stop: &mut Interrupt,
         report: &mut Report,
-    ) -> Result<CheckpointId, Error> {
+        source: impl FnOnce() -> Source,
+        dump: D,
+    ) -> Result<CheckpointId, Error>
+    where
+        D: AsyncFnOnce(&mut Upload, &mut Interrupt, &mut Report) -> Result<(), Error>,
+    {
         pass(Point::CheckpointBegun)?;
-        for dir in [&making.images(), &making.work] {
-            make_private(dir)?;
-        }
         let mut facts = self.storing.facts()?;
         let pushing = store.push(self.storing.options());
         let mut upload = stop.or("The checkpoint", pushing).await??;
         let bar = Bar::show("Storing", upload.progress());
-        let dumped = self.dump(making, entry, &mut upload, stop, report).await;
+        let dumped = dump(&mut upload, stop, report).await;
         let stored = match dumped {
             Ok(()) => {
-                facts.source = facts::of(making.container, &self.runtime.criu(), making.tcp);
-                store::finish(store, upload, making, facts, stop).await
+                facts.source = source();
+                store::finish(store, upload, tree, facts, stop).await
             }
             Err(error) => {
                 upload.abort().await;
@@ -224,10 +291,13 @@ impl Args {
         &self,
         making: &Making<'_>,
         entry: &mut Entry,
-        upload: &mut rocferry_store::push::Upload,
+        upload: &mut Upload,
         stop: &mut Interrupt,
         report: &mut Report,
     ) -> Result<(), Error> {
+        for dir in [&making.images(), &making.work] {
+            make_private(dir)?;
+        }
         let cgroup = making.container.cgroup.as_ref();
         if let Some(cgroup) = cgroup {
             let frozen = cgroup.is_frozen()?;
@@ -240,7 +310,8 @@ impl Args {
             pass(Point::CheckpointFrozen)?;
         }
         entry.advance(Phase::Criu)?;
-        dump::dump(making, upload, stop).await?;
+        let mut follower = Follower::new(making.tree.to_owned());
+        dump::dump(making, upload, &mut follower, stop).await?;
         report.dump_ms = ms(begun);
         report.sent_during_dump = upload.progress().snapshot().moved;
         pass(Point::DumpDone)?;
@@ -258,7 +329,7 @@ impl Args {
         Ok(())
     }
 
-    fn answer(&self, report: &Report, exit: Exit) -> Result<Answer, Error> {
+    pub(super) fn answer(&self, report: &Report, exit: Exit) -> Result<Answer, Error> {
         let text = match (self.json, &report.id) {
             (true, _) => to_json(report)?,
             (false, Some(id)) => format!("{id}\n"),
@@ -281,7 +352,7 @@ impl Args {
     }
 }
 
-fn ms(since: Instant) -> u64 {
+pub(super) fn ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -31,12 +31,13 @@ const RESUMED: &str = " is resumed";
 pub(super) async fn dump(
     making: &Making<'_>,
     upload: &mut Upload,
+    follower: &mut Follower,
     stop: &mut Interrupt,
 ) -> Result<(), Error> {
     let invocation = making.driver.dump(making.container, &making.options())?;
     let mut job = Job::start("Dump", invocation, &making.images())?;
     let ended = match pass(Point::DumpStarted) {
-        Ok(()) => follow(making, &mut job, upload, stop).await,
+        Ok(()) => follow(making, &mut job, upload, follower, stop).await,
         Err(fault) => Some(Err(fault.into())),
     };
     if let Some(ended) = ended {
@@ -67,9 +68,9 @@ async fn follow(
     making: &Making<'_>,
     job: &mut Job,
     upload: &mut Upload,
+    follower: &mut Follower,
     stop: &mut Interrupt,
 ) -> Option<Result<String, Error>> {
-    let mut follower = Follower::new(making.tree.clone());
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -77,7 +78,7 @@ async fn follow(
             done = job.wait() => return done.err().map(|error| Err(error.into())),
             why = stop.wait() => return Some(Ok(why)),
             _ = ticks.tick() => {
-                let cuts = GpuCuts::so_far(&making.tree);
+                let cuts = GpuCuts::so_far(making.tree);
                 if let Err(error) = follower.look(upload, &cuts).await {
                     return Some(Err(error.into()));
                 }
@@ -96,6 +97,7 @@ pub(crate) async fn heal(driver: &dyn Runtime, container: &Container, scratch: &
         images: scratch.join("images"),
         work: scratch.to_owned(),
         tcp: Tcp::Established,
+        has_tcp: true,
     };
     let healed = async {
         make_private(&options.images)?;

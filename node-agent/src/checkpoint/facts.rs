@@ -3,6 +3,7 @@
 use rocferry_image::manifest::Source;
 use rocferry_topology::{CompactTopology, System};
 
+use crate::pod::Pod;
 use crate::preflight;
 use crate::runtime::{Container, Criu, Oci, Tcp};
 
@@ -19,6 +20,40 @@ const KUBERNETES: [&str; 4] = [
     "io.kubernetes.cri.sandbox-uid",
     "io.kubernetes.cri.container-name",
 ];
+
+/// Name of the annotation that says that it is a pod's; its value is the pod's UID.
+const POD: &str = "dev.rocferry.pod";
+
+/// What is said to restore a pod: no runtime alone can.
+const POD_RUNTIME: &str = "pod";
+
+/// Of a pod.
+pub(super) fn of_pod(pod: &Pod, criu: &Criu, tcp: Tcp) -> Source {
+    let mut source = match pod.members.first() {
+        Some(first) => of(&first.container, criu, tcp),
+        None => Source::default(),
+    };
+    source.runtime = Some(POD_RUNTIME.to_owned());
+    source.container_id = None;
+    source.image = None;
+    source.image_digest = None;
+    source.mounts = Vec::new();
+    // Not the first container's.
+    let of_first = [NAME, "io.kubernetes.cri.container-name"];
+    source.annotations.retain(|(name, _)| {
+        !of_first.contains(&name.as_str()) && !KUBERNETES.contains(&name.as_str())
+    });
+    for (name, value) in [
+        (NAME, pod.full_name()),
+        (POD, pod.uid.to_string()),
+        ("io.kubernetes.cri.sandbox-namespace", pod.namespace.clone()),
+        ("io.kubernetes.cri.sandbox-name", pod.name.clone()),
+        ("io.kubernetes.cri.sandbox-uid", pod.uid.to_string()),
+    ] {
+        source.annotations.push((name.to_owned(), value));
+    }
+    source
+}
 
 pub(super) fn of(container: &Container, criu: &Criu, tcp: Tcp) -> Source {
     let kernel = rustix::system::uname();

@@ -7,8 +7,8 @@ use rocferry_image::manifest::CheckpointId;
 use super::args::FREEZE_LIMIT;
 use crate::error::{Error, causes};
 use crate::fault::{Point, pass};
-use crate::freeze::FreezeError;
 use crate::journal::{After, Entry, Phase, Record};
+use crate::pod::hold;
 
 /// How long processes may take to end after they were killed: memory of GPUs is given back then.
 pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(60);
@@ -24,20 +24,26 @@ pub(super) fn undo(entry: Entry) {
 }
 
 /// It runs, unless it was frozen by somebody before.
-pub(crate) fn run_again(record: &Record) -> Result<(), FreezeError> {
+pub(crate) fn run_again(record: &Record) -> Result<(), Error> {
+    if let Some(pod) = &record.pod {
+        return hold::release(record, pod);
+    }
     match &record.subject.cgroup {
-        Some(cgroup) if !record.was_frozen && cgroup.exists() => cgroup.thaw(FREEZE_LIMIT),
+        Some(cgroup) if !record.was_frozen && cgroup.exists() => Ok(cgroup.thaw(FREEZE_LIMIT)?),
         _ => Ok(()),
     }
 }
 
 /// It is killed, all of it, and gone when this returns.
-pub(crate) fn end(record: &Record) -> Result<(), FreezeError> {
+pub(crate) fn end(record: &Record) -> Result<(), Error> {
+    if let Some(pod) = &record.pod {
+        return hold::end(record, pod);
+    }
     match &record.subject.cgroup {
         Some(cgroup) if cgroup.exists() => {
             cgroup.kill(KILL_LIMIT)?;
             // Nobody is in it: whoever uses it again is not to be met by our freeze.
-            cgroup.thaw(FREEZE_LIMIT)
+            Ok(cgroup.thaw(FREEZE_LIMIT)?)
         }
         _ => Ok(()),
     }
@@ -66,6 +72,12 @@ pub(super) fn settle(mut entry: Entry, id: &CheckpointId) -> Result<(), Error> {
                 return Ok(());
             }
             After::Stop => end(entry.record())?,
+        }
+        if entry.record().keeps_others_out() {
+            entry.remove_spool()?;
+            entry.advance(Phase::Held)?;
+            pass(Point::CheckpointSettled)?;
+            return Ok(());
         }
         pass(Point::CheckpointSettled)?;
         Ok(entry.finish()?)

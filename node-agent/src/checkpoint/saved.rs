@@ -19,23 +19,29 @@ pub(crate) const SHARED_MEMORY: &str = "devshm-checkpoint.tar";
 
 /// Saves it into the checkpoint's folder. Processes without a runtime have nothing of the kind.
 pub(super) fn save(making: &Making<'_>) -> Result<(), Error> {
+    let shared = making.container.oci.as_ref().and_then(Oci::shared_memory);
+    if let Some(shared) = shared {
+        tar(&making.folder.join(SHARED_MEMORY), &shared)?;
+    }
+    save_alone(making)
+}
+
+/// The same without the shared memory, which a pod's containers have together.
+pub(super) fn save_alone(making: &Making<'_>) -> Result<(), Error> {
     let Some(oci) = &making.container.oci else {
         return Ok(());
     };
     if let Some(upper) = &oci.rootfs.upper {
-        tar(&making.tree.join(ROOTFS_DIFF), upper)?;
-    }
-    if let Some(shared) = oci.shared_memory() {
-        tar(&making.tree.join(SHARED_MEMORY), &shared)?;
+        tar(&making.folder.join(ROOTFS_DIFF), upper)?;
     }
     write(
-        &making.tree.join("spec.dump"),
+        &making.folder.join("spec.dump"),
         &serde_json::to_vec(&oci.spec).map_err(|error| Error::Write {
             reason: error.to_string(),
         })?,
     )?;
     write(
-        &making.tree.join("config.dump"),
+        &making.folder.join("config.dump"),
         config(making.container, oci).to_string().as_bytes(),
     )
 }
@@ -60,7 +66,8 @@ fn config(container: &Container, oci: &Oci) -> serde_json::Value {
     })
 }
 
-fn tar(file: &Path, dir: &Path) -> Result<(), Error> {
+/// A folder as an archive.
+pub(super) fn tar(file: &Path, dir: &Path) -> Result<(), Error> {
     let failed = |source| Error::WriteFile {
         path: file.to_owned(),
         source,
@@ -71,7 +78,7 @@ fn tar(file: &Path, dir: &Path) -> Result<(), Error> {
     to.flush().map_err(failed)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     std::fs::write(path, bytes).map_err(|source| Error::WriteFile {
         path: path.to_owned(),
         source,

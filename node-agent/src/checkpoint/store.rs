@@ -1,12 +1,12 @@
 //! The rest of the upload, until the checkpoint is listed.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use rocferry_image::manifest::CheckpointId;
 use rocferry_store::push::{Facts, Upload};
 use rocferry_store::{Snapshot, Store, StoreError};
 
-use super::args::Making;
 use crate::error::Error;
 use crate::fault::{Point, pass};
 use crate::image::GpuCuts;
@@ -16,14 +16,14 @@ use crate::interrupt::Interrupt;
 pub(super) async fn finish(
     store: &Store,
     mut upload: Upload,
-    making: &Making<'_>,
+    tree: &Path,
     mut facts: Facts,
     stop: &mut Interrupt,
 ) -> Result<(CheckpointId, Snapshot), Error> {
     let progress = upload.progress().clone();
     let added = async {
-        let cuts = GpuCuts::of(&making.tree)?;
-        stop.or("The checkpoint", upload.add_tree(&making.tree, cuts))
+        let cuts = GpuCuts::of(tree)?;
+        stop.or("The checkpoint", upload.add_tree(tree, cuts))
             .await??;
         Ok(pass(Point::BeforeCommit)?)
     };

@@ -94,6 +94,33 @@ impl Cgroup {
             .then(|| self.0.parent().map(|above| Self(above.to_owned())))?
     }
 
+    /// The one above it, unless that is the root: of a container of a pod, the pod's.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        let above = self.0.parent()?;
+        let top = [ROOT, HYBRID_ROOT].map(Path::new).contains(&above);
+        (above.starts_with(ROOT) && !top).then(|| Self(above.to_owned()))
+    }
+
+    /// Is it this one, or below it?
+    #[must_use]
+    pub fn holds(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    /// One above it whose tasks have been told to stop. Nothing in here can go on then, whatever is written here.
+    #[must_use]
+    pub fn frozen_above(&self) -> Option<Self> {
+        let mut above = self.parent();
+        while let Some(cgroup) = above {
+            if process::read(&cgroup.0.join("cgroup.freeze")).is_ok_and(|text| text.trim() == "1") {
+                return Some(cgroup);
+            }
+            above = cgroup.parent();
+        }
+        None
+    }
+
     /// Its folder.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -188,12 +215,22 @@ impl Cgroup {
         self.wait("frozen", false, limit, wanted)
     }
 
-    /// Takes its freeze back without a look at what comes of it: below a frozen one it stays as it is.
+    /// Takes its own freeze back without waiting: a cgroup above it may be frozen still.
     ///
     /// # Errors
-    /// It is gone.
-    pub fn release(&self) -> Result<(), FreezeError> {
+    /// It is gone or cannot be written.
+    pub fn let_go(&self) -> Result<(), FreezeError> {
         self.write("cgroup.freeze", "0")
+    }
+
+    /// Have its tasks been told to stop, here and not above?
+    ///
+    /// # Errors
+    /// It is gone or cannot be read.
+    pub fn is_told_to_freeze(&self) -> Result<bool, FreezeError> {
+        let text = process::read(&self.0.join("cgroup.freeze"));
+        let text = text.map_err(|source| self.file("read", "cgroup.freeze", source))?;
+        Ok(text.trim() == "1")
     }
 
     /// Kills all processes in it and below, frozen ones too, and returns when none is left.

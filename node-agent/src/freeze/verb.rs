@@ -1,5 +1,7 @@
 //! `freeze`, `thaw` and `status`.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,11 +14,12 @@ use crate::format::to_json;
 use crate::image::{age, table};
 use crate::journal::{After, Entry, Journal, Phase, Record, Work, now_ms};
 use crate::node::{RuntimeArgs, StateArgs};
+use crate::pod::hold;
 use crate::prepare;
 use crate::ticket::PodUid;
 
 /// How long tasks may take to stop or to go on.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -24,25 +27,41 @@ const LIMIT: Duration = Duration::from_secs(20);
 )]
 pub(crate) struct FreezeArgs {
     #[command(flatten)]
-    runtime: RuntimeArgs,
+    pub(super) runtime: RuntimeArgs,
     /// The container: its name or id; without a runtime a pid
-    name: String,
+    #[arg(required_unless_present = "pod", conflicts_with = "pod")]
+    name: Option<String>,
+    /// A whole pod: its UID, NAMESPACE/NAME, or the id of one of its containers
+    #[arg(long, value_name = "POD")]
+    pod: Option<String>,
+    /// Containers of the pod, as in its specification (a JSON list): their probes are answered while it is frozen
+    #[arg(long, value_name = "FILE", requires = "pod")]
+    pub(super) containers: Option<PathBuf>,
+    /// Address of the node as the pod sees it; without it, those of the pod's default routes
+    #[arg(long, value_name = "ADDRESS", requires = "pod")]
+    pub(super) node_address: Vec<IpAddr>,
     #[command(flatten)]
-    state: StateArgs,
+    pub(super) state: StateArgs,
 }
 
 impl FreezeArgs {
     pub(crate) fn run(&self) -> Result<Answer, Error> {
+        match (&self.pod, &self.name) {
+            (Some(pod), _) => super::pod::freeze(self, pod),
+            (None, name) => self.freeze(name.as_deref().unwrap_or_default()),
+        }
+    }
+
+    fn freeze(&self, name: &str) -> Result<Answer, Error> {
         let journal = self.state.journal()?;
-        let container = self.runtime.driver().find(&self.name)?;
+        let container = self.runtime.driver().find(name)?;
         let Some(cgroup) = container.cgroup.clone() else {
             return Ok(no(format!(
-                "{} has no cgroup (version 2) of its own that could be frozen",
-                self.name
+                "{name} has no cgroup (version 2) of its own that could be frozen"
             )));
         };
         if cgroup.is_frozen()? {
-            return Ok(no(format!("{} is frozen already", self.name)));
+            return Ok(no(format!("{name} is frozen already")));
         }
         let subject = container.subject();
         let mut entry = journal.begin(Work::Freeze, After::KeepFrozen, subject, false)?;
@@ -55,7 +74,7 @@ impl FreezeArgs {
         };
         let mut frozen = frozen;
         match frozen() {
-            Ok(()) => Ok(yes(format!("{} is frozen\n", self.name))),
+            Ok(()) => Ok(yes(format!("{name} is frozen\n"))),
             Err(error) => {
                 match cgroup.thaw(LIMIT) {
                     Ok(()) => entry.finish()?,
@@ -90,50 +109,23 @@ impl ThawArgs {
             return prepare::thaw(&journal, uid, self.overrides);
         }
         let wanted = self.name.as_deref().unwrap_or_default();
-        let is_held = |record: &Record, free: bool| {
-            free && matches!(record.phase, Phase::Held | Phase::Thawing)
+        let held = match Held::find(&journal, wanted)? {
+            Ok(held) => held,
+            Err(why) => return Ok(no(why)),
         };
-        let list = journal.list()?;
-        let named = list.iter().filter(|(record, free)| {
-            let subject = &record.subject;
-            let names = [&record.id, &subject.name, &subject.id];
-            is_held(record, *free) && names.iter().any(|name| *name == wanted)
-        });
-        let named: Vec<&Record> = named.map(|(record, _)| record).collect();
-        let Some(first) = named.first() else {
-            return Ok(no(format!("{wanted} is not held here")));
-        };
-        if let Some(other) = named
-            .iter()
-            .find(|record| !record.subject.is_same_as(&first.subject))
-        {
-            return Ok(no(format!(
-                "{wanted} may be that of record {} or of {}: name the record",
-                first.id, other.id
-            )));
-        }
-        // All that hold it: it may have been checkpointed more than once.
-        let held = list
-            .iter()
-            .filter(|(record, free)| {
-                is_held(record, *free) && record.subject.is_same_as(&first.subject)
-            })
-            .map(|(record, _)| record);
-        let mut entries = Vec::new();
-        for record in held {
-            if record.work == Work::Checkpoint
-                && let Verdict::Stay(why) = self.verdict(&journal, record)?
-            {
+        let stored = held.records.iter();
+        for record in stored.filter(|record| record.work == Work::Checkpoint) {
+            if let Verdict::Stay(why) = self.verdict(&journal, record)? {
                 return Ok(no(format!(
                     "{wanted} was checkpointed as {}: {why}. --override thaws it all the same",
                     record.checkpoint.as_deref().unwrap_or("(unknown)")
                 )));
             }
-            match journal.take(&record.id)? {
-                Some(entry) => entries.push(entry),
-                None => return Ok(no(format!("{wanted} is being worked on"))),
-            }
         }
+        let entries = match held.take(&journal)? {
+            Ok(entries) => entries,
+            Err(why) => return Ok(no(why)),
+        };
         thaw(entries)?;
         Ok(yes(format!("{wanted} runs\n")))
     }
@@ -151,13 +143,67 @@ impl ThawArgs {
     }
 }
 
+/// All records that hold a container or pod: it may have been checkpointed more than once.
+pub(super) struct Held {
+    name: String,
+    pub(super) records: Vec<Record>,
+}
+
+impl Held {
+    /// Looks them up by a name; the inner error says why not, for people.
+    pub(super) fn find(journal: &Journal, name: &str) -> Result<Result<Self, String>, Error> {
+        let list = journal.list()?;
+        let held = list
+            .into_iter()
+            .filter(|(record, free)| *free && matches!(record.phase, Phase::Held | Phase::Thawing));
+        let held: Vec<Record> = held.map(|(record, _)| record).collect();
+        let is_named = |record: &&Record| {
+            let subject = &record.subject;
+            [&record.id, &subject.name, &subject.id]
+                .iter()
+                .any(|known| *known == name)
+        };
+        let mut named = held.iter().filter(is_named);
+        let Some(first) = named.next() else {
+            return Ok(Err(format!("{name} is not held here")));
+        };
+        if let Some(other) = named.find(|record| !record.subject.is_same_as(&first.subject)) {
+            return Ok(Err(format!(
+                "{name} may be that of record {} or of {}: name the record",
+                first.id, other.id
+            )));
+        }
+        let same = held
+            .iter()
+            .filter(|record| record.subject.is_same_as(&first.subject));
+        Ok(Ok(Self {
+            name: name.to_owned(),
+            records: same.cloned().collect(),
+        }))
+    }
+
+    /// Takes them over; the inner error says why not.
+    pub(super) fn take(&self, journal: &Journal) -> Result<Result<Vec<Entry>, String>, Error> {
+        let mut entries = Vec::new();
+        for record in &self.records {
+            match journal.take(&record.id)? {
+                Some(entry) => entries.push(entry),
+                None => return Ok(Err(format!("{} is being worked on", self.name))),
+            }
+        }
+        Ok(Ok(entries))
+    }
+}
+
 fn thaw(mut entries: Vec<Entry>) -> Result<(), Error> {
     for entry in &mut entries {
         entry.advance(Phase::Thawing)?;
     }
     pass(Point::ThawBegun)?;
     for entry in entries {
-        if let Some(cgroup) = &entry.record().subject.cgroup
+        if let Some(pod) = &entry.record().pod {
+            hold::thaw(entry.record(), pod)?;
+        } else if let Some(cgroup) = &entry.record().subject.cgroup
             && cgroup.exists()
         {
             cgroup.thaw(LIMIT)?;
@@ -264,7 +310,7 @@ fn lines(shown: &[Shown]) -> String {
     table(&rows)
 }
 
-const fn yes(text: String) -> Answer {
+pub(super) const fn yes(text: String) -> Answer {
     Answer {
         text,
         notes: Vec::new(),
@@ -272,7 +318,7 @@ const fn yes(text: String) -> Answer {
     }
 }
 
-fn no(why: String) -> Answer {
+pub(super) fn no(why: String) -> Answer {
     Answer {
         text: String::new(),
         notes: vec![why],

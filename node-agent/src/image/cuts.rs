@@ -12,8 +12,17 @@ use rocferry_store::push::{Cut, Cuts};
 
 use crate::error::Error;
 
-/// Directories of a checkpoint that CRIU's images may lie in.
-const PLACES: [&str; 2] = ["", "checkpoint"];
+/// Directories of a checkpoint that CRIU's images may lie in: at the top, and in a pod's once for each container.
+fn places(dir: &Path) -> Vec<String> {
+    let mut places = vec![String::new(), "checkpoint".to_owned()];
+    let containers = fs::read_dir(dir.join("containers")).into_iter().flatten();
+    for container in containers.filter_map(Result::ok) {
+        if let Some(name) = container.file_name().to_str() {
+            places.push(format!("containers/{name}/checkpoint"));
+        }
+    }
+    places
+}
 
 /// The cuts of a checkpoint's files.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +36,10 @@ impl GpuCuts {
     /// Reads the images of a checkpoint. One without GPUs has no cuts.
     pub(crate) fn of(dir: &Path) -> Result<Self, Error> {
         let mut cuts = Self::default();
-        for place in PLACES {
-            let path = dir.join(place);
+        for place in places(dir) {
+            let path = dir.join(&place);
             if path.is_dir() {
-                cuts.add(place, &path)?;
+                cuts.add(&place, &path)?;
             }
         }
         Ok(cuts)
@@ -42,9 +51,9 @@ impl GpuCuts {
             growing: true,
             ..Self::default()
         };
-        for place in PLACES {
+        for place in places(dir) {
             // An image that is not complete cannot be read; those before it count.
-            let _ = cuts.add(place, &dir.join(place));
+            let _ = cuts.add(&place, &dir.join(&place));
         }
         cuts
     }

@@ -77,6 +77,7 @@ mod tests {
             spool: None,
             checkpoint: None,
             members: Vec::new(),
+            pod: None,
         }
     }
 

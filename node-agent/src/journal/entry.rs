@@ -9,11 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::VERSION;
-use super::{After, JournalError, Phase, Record, Subject, Work};
+use super::{After, JournalError, Phase, PodParts, Record, Subject, Work};
 use crate::process;
 
 /// Largest record, in bytes.
 const MAX_RECORD: u64 = 1 << 20;
+
+/// Endings of the files that lie beside a record: what the answering of probes says, and what it needs.
+pub(crate) const BESIDE: [&str; 2] = ["answers", "containers"];
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -64,9 +67,37 @@ impl Journal {
         subject: Subject,
         spooled: bool,
     ) -> Result<Entry, JournalError> {
+        self.begin_of(work, after, subject, None, spooled)
+    }
+
+    /// The same for a pod: nobody may work on one of its containers either.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn begin_pod(
+        &self,
+        work: Work,
+        after: After,
+        subject: Subject,
+        parts: PodParts,
+        spooled: bool,
+    ) -> Result<Entry, JournalError> {
+        self.begin_of(work, after, subject, Some(parts), spooled)
+    }
+
+    fn begin_of(
+        &self,
+        work: Work,
+        after: After,
+        subject: Subject,
+        pod: Option<PodParts>,
+        spooled: bool,
+    ) -> Result<Entry, JournalError> {
         let turn = self.turn()?;
         for (other, free) in self.list()? {
-            if !free && other.subject.is_same_as(&subject) {
+            let mut own = pod.iter().flat_map(|pod| &pod.parts);
+            if !free && (other.concerns(&subject) || own.any(|part| other.concerns(&part.subject)))
+            {
                 return Err(JournalError::Busy {
                     name: subject.name,
                     work: format!("{} since record {}", other.work, other.id),
@@ -94,6 +125,7 @@ impl Journal {
             spool: spooled.then(|| dir.path().to_owned()),
             checkpoint: None,
             members: Vec::new(),
+            pod,
         };
         let lock = self.lock(&record.id)?.ok_or_else(|| JournalError::Busy {
             name: record.subject.name.clone(),
@@ -220,12 +252,30 @@ impl Entry {
         self.change(|record| record.phase = phase)
     }
 
+    /// A file of the record's own, beside it: what must outlive its images.
+    #[must_use]
+    pub fn beside(&self, ending: &str) -> PathBuf {
+        self.journal
+            .records()
+            .join(format!("{}.{ending}", self.record.id))
+    }
+
     /// All is done: removes its files, then the record.
     ///
     /// # Errors
     /// Something cannot be removed: then the record stays.
     pub fn finish(mut self) -> Result<(), JournalError> {
         self.remove_spool()?;
+        let answering = self
+            .record
+            .pod
+            .as_ref()
+            .and_then(|pod| pod.answering.as_ref());
+        if answering.is_some() {
+            for ending in BESIDE {
+                let _ = fs::remove_file(self.beside(ending));
+            }
+        }
         let path = self.journal.path(&self.record.id);
         fs::remove_file(&path).map_err(file("remove", &path))?;
         let _ = fs::remove_file(path.with_extension("lock"));
@@ -327,6 +377,7 @@ pub(crate) fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::PodPart;
     use crate::runtime::RuntimeKind;
 
     fn subject(name: &str) -> Subject {
@@ -385,12 +436,59 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_and_its_containers_are_not_worked_on_at_once() {
+        let state = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(state.path()).expect("a journal");
+        let parts = || PodParts {
+            parts: ["a", "b"]
+                .map(|name| PodPart {
+                    subject: subject(name),
+                    was_frozen: false,
+                })
+                .into(),
+            answering: None,
+        };
+        let alone = |name| journal.begin(Work::Freeze, After::KeepFrozen, subject(name), false);
+        let whole = || {
+            let (work, after) = (Work::Freeze, After::KeepFrozen);
+            journal.begin_pod(work, after, subject("pod"), parts(), false)
+        };
+        let first = whole().expect("a record");
+        for name in ["pod", "a", "b"] {
+            assert!(
+                matches!(alone(name), Err(JournalError::Busy { .. })),
+                "{name}"
+            );
+        }
+        alone("c").expect("another").finish().expect("removed");
+        first.finish().expect("removed");
+        let one = alone("b").expect("a record");
+        assert!(matches!(whole(), Err(JournalError::Busy { .. })));
+        one.finish().expect("removed");
+        let record = whole().expect("a record").record().clone();
+        let read = journal.list().expect("it can be read");
+        assert_eq!(read, vec![(record, true)]);
+    }
+
+    #[test]
+    fn records_of_the_version_before_are_read() {
+        let state = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(state.path()).expect("a journal");
+        let text = r#"{"version":1,"id":"x","boot":"b","begun_ms":1,"subject":{"runtime":"runc","name":"c",
+            "id":"c","init":null,"cgroup":"/sys/fs/cgroup/c","program":null,"root":null},"work":"freeze",
+            "phase":"held","after":"keep-frozen","was_frozen":false,"spool":null,"checkpoint":null}"#;
+        fs::write(journal.path("x"), text).expect("written");
+        let list = journal.list().expect("it can be read");
+        assert!(list[0].0.pod.is_none());
+    }
+
+    #[test]
     fn a_record_that_cannot_be_read_is_not_overlooked() {
         let state = tempfile::tempdir().expect("a folder");
         let journal = Journal::open(state.path()).expect("a journal");
         for (text, reason) in [
             ("{", "no record"),
-            ("{\"version\": 2}", "version 2"),
+            ("{\"version\": 3}", "version 3"),
             ("{\"version\": 1}", "no record"),
         ] {
             fs::write(journal.path("x"), text).expect("written");

@@ -1,6 +1,7 @@
 //! A record.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -11,7 +12,7 @@ use crate::process::ProcessId;
 use crate::runtime::RuntimeKind;
 
 /// Version of records that this code writes, and the newest that it reads.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// One piece of work on one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,62 @@ pub struct Record {
     /// Cgroups of the containers of a held pod that is thawed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Cgroup>,
+    /// Of a pod: its parts. The subject is the pod then, `was_frozen` is about its cgroup. Since version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodParts>,
+}
+
+impl Record {
+    /// A pod that was stopped: its cgroup stays frozen until it is gone, so that no cold copy of it runs, and this is
+    /// the record of that.
+    #[must_use]
+    pub fn keeps_others_out(&self) -> bool {
+        self.pod.is_some() && self.after == After::Stop && self.work == Work::Checkpoint
+    }
+
+    /// Does it concern this container, by itself or as one of a pod?
+    #[must_use]
+    pub fn concerns(&self, subject: &Subject) -> bool {
+        let parts = self.pod.iter().flat_map(|pod| &pod.parts);
+        self.subject.is_same_as(subject)
+            || parts
+                .into_iter()
+                .any(|part| part.subject.is_same_as(subject))
+    }
+}
+
+/// What a pod is made of, as far as it must be found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PodParts {
+    /// Its containers, in the order in which they were created.
+    pub parts: Vec<PodPart>,
+    /// Connections are kept away, and probes answered.
+    pub answering: Option<Answering>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PodPart {
+    /// The container.
+    pub subject: Subject,
+    /// It was frozen by somebody before, itself and not through its pod.
+    pub was_frozen: bool,
+}
+
+/// Who keeps connections away from a pod and answers its probes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answering {
+    /// A process of the pod: in its network that is done.
+    pub network: ProcessId,
+    /// What the process that does it says. It is known by having this open.
+    pub log: PathBuf,
+    /// The containers of the pod's specification, if there are probes: a file of the journal's.
+    pub containers: Option<PathBuf>,
+    /// The node's addresses, if they were given.
+    pub node: Vec<IpAddr>,
 }
 
 /// A container, as far as it must be found again.

@@ -6,16 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::decide::{Action, decide};
-use super::{Entry, Journal, Phase, Record, Work};
+use super::{Entry, Journal, Phase, Record, Subject, Work};
 use crate::checkpoint::{end, heal, run_again};
 use crate::cli::{Answer, Exit};
 use crate::error::{Error, causes};
 use crate::format::to_json;
 use crate::freeze::{Cgroup, FreezeError};
 use crate::node::{CriuArgs, StateArgs, driver_of};
-use crate::prepare;
-use crate::process;
 use crate::runtime::{Criu, ENTERING, end_of, give_up, kill};
+use crate::{pod, prepare, process};
 
 /// How long a CRIU that was left alone may take to give up.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -131,11 +130,16 @@ async fn act(
         Action::Forget => {}
         Action::Resume => {
             end_workers(entry.record()).await;
-            heal_if_killed(entry.record(), criu).await;
+            heal_if_killed(entry.record(), criu).await?;
             run_again(entry.record())?;
         }
         Action::Hold => return hold(entry),
-        Action::Stop => end(entry.record())?,
+        Action::Stop => {
+            end(entry.record())?;
+            if entry.record().keeps_others_out() {
+                return hold(entry);
+            }
+        }
         Action::KillHalf => kill_half(entry.record(), criu).await?,
         Action::Discard => prepare::discard_unfinished(journal, entry.record())?,
         Action::ThawPod => return prepare::finish(journal, entry),
@@ -146,6 +150,24 @@ async fn act(
 }
 
 fn hold(mut entry: Entry) -> Result<(), Error> {
+    if let Some(pod) = entry.record().pod.clone() {
+        if !pod::hold::keep(entry.record())? {
+            // It has been deleted.
+            pod::answering::end(&pod)?;
+            return Ok(entry.finish()?);
+        }
+        entry.remove_spool()?;
+        entry.advance(Phase::Held)?;
+        // It may have died with the agent.
+        return match &pod.answering {
+            Some(answering)
+                if answering.network.is_alive() && !pod::answering::goes_on(answering) =>
+            {
+                pod::answering::start(answering)
+            }
+            _ => Ok(()),
+        };
+    }
     let subject = &entry.record().subject;
     let alive = subject.init.is_none_or(process::ProcessId::is_alive);
     let Some(cgroup) = subject
@@ -190,23 +212,39 @@ async fn end_workers(record: &Record) {
 
 /// A CRIU that was killed with its agent has left GPU queues stopped. Whether it was is not known: it does no harm to
 /// one that was not.
-async fn heal_if_killed(record: &Record, criu: &Criu) {
-    let (Phase::Criu, Work::Checkpoint, Some(spool), Some(init)) = (
-        record.phase,
-        record.work,
-        &record.spool,
-        record.subject.init,
-    ) else {
-        return;
+async fn heal_if_killed(record: &Record, criu: &Criu) -> Result<(), Error> {
+    let (Phase::Criu, Work::Checkpoint, Some(spool)) = (record.phase, record.work, &record.spool)
+    else {
+        return Ok(());
     };
-    if !init.is_alive() {
-        return;
+    let parts = record.pod.iter().flat_map(|pod| &pod.parts);
+    let mut subjects: Vec<&Subject> = parts.map(|part| &part.subject).collect();
+    if record.pod.is_none() {
+        subjects.push(&record.subject);
+    } else if let Some(cgroup) = record
+        .subject
+        .cgroup
+        .as_ref()
+        .filter(|cgroup| cgroup.exists())
+    {
+        // CRIU cannot work below a frozen one.
+        cgroup.thaw(FREEZE)?;
     }
-    let driver = driver_of(&record.subject, criu.clone());
-    match driver.find(&record.subject.name) {
-        Ok(container) => heal(&*driver, &container, &spool.join("heal")).await,
-        Err(error) => tracing::warn!(%error, "Whether GPU queues are stopped cannot be looked at"),
+    for subject in subjects {
+        if !subject.init.is_some_and(process::ProcessId::is_alive) {
+            continue;
+        }
+        let driver = driver_of(subject, criu.clone());
+        match driver.find(&subject.name) {
+            Ok(container) => {
+                heal(&*driver, &container, &spool.join("heal").join(&subject.id)).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "Whether GPU queues are stopped cannot be looked at");
+            }
+        }
     }
+    Ok(())
 }
 
 /// Was it started so that a limit on files makes it fail, and not die?

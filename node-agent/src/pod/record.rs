@@ -216,8 +216,13 @@ impl PodContainer {
     /// Folder of its files, below the checkpoint's.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
-        PathBuf::from("containers").join(self.name.as_str())
+        folder_of(&self.name)
     }
+}
+
+/// Folder of the files of a container of this name, below the checkpoint's.
+pub(super) fn folder_of(container: &ContainerName) -> PathBuf {
+    PathBuf::from("containers").join(container.as_str())
 }
 
 impl PodVolume {

@@ -1,11 +1,10 @@
 //! Connections of the container to others.
 
 use std::collections::BTreeSet;
-use std::fs;
 
-use super::Finding;
-use crate::process::{numbers, proc, read};
-use crate::runtime::Tcp;
+use super::{Finding, sockets};
+use crate::process::{proc, read};
+use crate::runtime::{CriuVersion, Tcp};
 
 /// State of a connection, as `/proc/net/tcp` prints it: established.
 const ESTABLISHED: &str = "01";
@@ -15,18 +14,7 @@ const NAMED: usize = 5;
 
 /// `closes`: whoever dumps can be told to close connections.
 pub(super) fn check(processes: &[u32], tcp: Tcp, closes: bool) -> Option<Finding> {
-    let mut inodes = BTreeSet::new();
-    for pid in processes {
-        let fds = proc(*pid).join("fd");
-        for fd in numbers(&fds) {
-            let target = fs::read_link(fds.join(fd.to_string())).unwrap_or_default();
-            let inode = target.to_str().and_then(|text| {
-                let number = text.strip_prefix("socket:[")?.strip_suffix(']')?;
-                number.parse::<u64>().ok()
-            });
-            inodes.extend(inode);
-        }
-    }
+    let inodes = sockets::of(processes);
     let first = processes.first()?;
     let mut connections = Vec::new();
     for file in ["net/tcp", "net/tcp6"] {
@@ -49,10 +37,25 @@ pub(super) fn check(processes: &[u32], tcp: Tcp, closes: bool) -> Option<Finding
         (_, Tcp::Close, false) => Some(Finding::refusal(
             "connections",
             format!(
-                "There are {count} connections, which the runtime cannot close in the copy; --tcp-established keeps them: {named}"
+                "There are {count} connections, which CRIU before {} cannot close in the copy; --tcp-established keeps them: {named}",
+                CriuVersion::CLOSES
             ),
         )),
     }
+}
+
+/// Has one of them a TCP socket, in whatever state?
+pub(crate) fn has_tcp(processes: &[u32]) -> bool {
+    let inodes = sockets::of(processes);
+    let Some(first) = processes.first() else {
+        return false;
+    };
+    ["net/tcp", "net/tcp6"].iter().any(|file| {
+        let text = read(&proc(*first).join(file)).unwrap_or_default();
+        let inode = |line: &str| line.split_ascii_whitespace().nth(9)?.parse().ok();
+        let mut found = text.lines().skip(1).filter_map(inode);
+        found.any(|inode| inodes.contains(&inode))
+    })
 }
 
 /// Local ports of established connections that belong to these sockets; the first few by name, all counted.
@@ -96,6 +99,7 @@ mod tests {
         let own = [std::process::id()];
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
+        assert!(has_tcp(&own));
         let _client = std::net::TcpStream::connect(address).expect("connected");
         let _server = listener.accept().expect("accepted");
         let finding = check(&own, Tcp::Close, false).expect("there is one");

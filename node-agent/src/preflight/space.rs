@@ -13,16 +13,54 @@ use crate::runtime::Container;
 /// Images that hold neither memory nor GPU contents, and logs.
 const BESIDES: u64 = 64 << 20;
 
+/// Bytes that a dump writes down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    memory: u64,
+    gpu: u64,
+    /// Of files that come along.
+    files: u64,
+}
+
+impl Needs {
+    /// Of a container with these processes.
+    pub(super) fn of(container: &Container, processes: &[u32]) -> Self {
+        let oci = container.oci.as_ref();
+        Self {
+            memory: processes.iter().map(|pid| memory(*pid)).sum(),
+            gpu: processes.iter().map(|pid| gpu_memory(*pid)).sum(),
+            files: oci.and_then(|oci| used(&oci.shared_memory()?)).unwrap_or(0),
+        }
+    }
+
+    /// Of containers together, which share what they have of files.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_add(other.memory),
+            gpu: self.gpu.saturating_add(other.gpu),
+            files: self.files.max(other.files),
+        }
+    }
+
+    /// With files more.
+    pub(super) fn with_files(self, bytes: u64) -> Self {
+        let files = self.files.saturating_add(bytes);
+        Self { files, ..self }
+    }
+
+    /// Bytes of memory that its processes take in a restore.
+    pub(super) const fn of_processes(self) -> u64 {
+        self.memory
+    }
+}
+
 /// Room that the dump needs.
-pub(super) fn of_dump(container: &Container, processes: &[u32], spool: &Path) -> Option<Finding> {
-    let memory: u64 = processes.iter().map(|pid| memory(*pid)).sum();
-    let gpu: u64 = processes.iter().map(|pid| gpu_memory(*pid)).sum();
-    let shm = container
-        .oci
-        .as_ref()
-        .and_then(|oci| used(&oci.shared_memory()?))
-        .unwrap_or(0);
-    let needed = memory + gpu + shm + BESIDES;
+pub(super) fn of_dump(needs: Needs, spool: &Path) -> Option<Finding> {
+    let Needs { memory, gpu, files } = needs;
+    let needed = memory
+        .saturating_add(gpu)
+        .saturating_add(files)
+        .saturating_add(BESIDES);
     let free = match free(spool) {
         Ok(free) => free,
         Err(finding) => return Some(finding),
@@ -31,15 +69,31 @@ pub(super) fn of_dump(container: &Container, processes: &[u32], spool: &Path) ->
         Finding::refusal(
             "space",
             format!(
-                "{} has {} free; {} are needed ({} of memory, {} of GPU memory)",
+                "{} has {} free; {} are needed ({} of memory and files, {} of GPU memory)",
                 spool.display(),
                 size(free),
                 size(needed),
-                size(memory + shm),
+                size(memory.saturating_add(files)),
                 size(gpu)
             ),
         )
     })
+}
+
+/// Bytes of the files below a folder; what cannot be read does not count.
+pub(super) fn of_files(folder: &Path) -> u64 {
+    let (mut sum, mut waiting) = (0u64, vec![folder.to_owned()]);
+    while let Some(dir) = waiting.pop() {
+        let entries = std::fs::read_dir(&dir).into_iter().flatten();
+        for entry in entries.filter_map(Result::ok) {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => waiting.push(entry.path()),
+                Ok(meta) if meta.is_file() => sum = sum.saturating_add(meta.len()),
+                _ => {}
+            }
+        }
+    }
+    sum
 }
 
 /// Room that the files of a checkpoint need, and memory that the processes will.
@@ -142,6 +196,13 @@ mod tests {
         assert_eq!(kilobytes(text, "RssShmem:"), None);
         assert!(memory(std::process::id()) > 100 << 10);
         assert_eq!(gpu_memory(std::process::id()), 0);
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("below")).expect("made");
+        for (name, size) in [("a", 1000), ("below/b", 500)] {
+            std::fs::write(dir.path().join(name), vec![0; size]).expect("written");
+        }
+        assert_eq!(of_files(dir.path()), 1500);
+        assert_eq!(of_files(Path::new("/nowhere")), 0);
         assert!(free(Path::new("/")).is_ok_and(|free| free > 0));
         assert!(free(Path::new("/nowhere")).is_err_and(|finding| finding.refuses));
     }

@@ -127,7 +127,7 @@ fn release(entry: &Entry) -> Result<(), Error> {
     let members = || record.members.iter().filter_map(|one| existing(Some(one)));
     // Below a frozen one nothing moves yet.
     for member in members() {
-        member.release()?;
+        member.let_go()?;
     }
     if let Some(pod) = existing(record.subject.cgroup.as_ref()) {
         pod.thaw(LIMIT)?;

@@ -32,9 +32,10 @@ pub(crate) struct Args {
     /// A process of the pod
     #[arg(long, value_name = "PID")]
     pid: u32,
-    /// Containers of the pod, as in its specification: a JSON list
+    /// Containers of the pod, as in its specification: a JSON list. Without it there is nothing to be answered, and
+    /// connections are kept away
     #[arg(long, value_name = "FILE")]
-    containers: PathBuf,
+    containers: Option<PathBuf>,
     /// Address of the node as the pod sees it; without it, those of the pod's default routes
     #[arg(long, value_name = "ADDRESS")]
     node_address: Vec<IpAddr>,
@@ -43,13 +44,16 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(&self) -> Result<Answer, Error> {
         let mut stop = Interrupt::new(None)?;
-        let ports = ports(&read(&self.containers)?)?;
+        let ports = match &self.containers {
+            Some(file) => ports(&read(file)?)?,
+            None => BTreeMap::new(),
+        };
         let namespace = Namespace::of(self.pid)?;
         let node = match self.node_address.as_slice() {
             [] => namespace.gateways()?,
             given => given.to_vec(),
         };
-        if node.is_empty() {
+        if node.is_empty() && !ports.is_empty() {
             return Err(ProbeError::NoAddress.into());
         }
         let mut answering = JoinSet::new();
@@ -58,13 +62,14 @@ impl Args {
         namespace.rules(&none())?;
         namespace.rules(&rules(&listeners, &node))?;
         let addresses: Vec<String> = node.iter().map(ToString::to_string).collect();
+        let answered: Vec<String> = listeners.keys().map(ToString::to_string).collect();
         eprintln!(
             "Answering {} in the network of process {} for {}",
-            listeners
-                .keys()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", "),
+            if answered.is_empty() {
+                "nothing".to_owned()
+            } else {
+                answered.join(", ")
+            },
             self.pid,
             addresses.join(", ")
         );
@@ -102,14 +107,23 @@ fn start(
     Ok(known)
 }
 
-fn read(path: &Path) -> Result<Vec<Container>, ProbeError> {
+/// The file with the containers of a pod.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, ProbeError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
     read.map_err(|source| ProbeError::Read {
         path: path.to_owned(),
         source,
     })?;
-    serde_json::from_slice(&bytes).map_err(|error| ProbeError::Syntax {
+    Ok(bytes)
+}
+
+fn read(path: &Path) -> Result<Vec<Container>, ProbeError> {
+    parse(path, &bytes(path)?)
+}
+
+pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Container>, ProbeError> {
+    serde_json::from_slice(bytes).map_err(|error| ProbeError::Syntax {
         path: path.to_owned(),
         reason: error.to_string(),
     })

@@ -19,6 +19,7 @@ mod grpc;
 mod listen;
 mod namespace;
 mod port;
+mod room;
 mod rules;
 mod spec;
 #[cfg(test)]
@@ -27,3 +28,9 @@ mod tls;
 
 pub(crate) use args::Args;
 pub use error::ProbeError;
+pub(crate) use room::{Room, rooms};
+
+/// Takes away what an answerer that was killed has left in the network of a process.
+pub(crate) fn clear(pid: u32) -> Result<(), ProbeError> {
+    namespace::Namespace::of(pid)?.rules(&rules::none())
+}

@@ -11,9 +11,9 @@ use super::port::Port;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Container {
-    name: String,
+    pub(super) name: String,
     ports: Vec<ContainerPort>,
-    liveness_probe: Option<Probe>,
+    pub(super) liveness_probe: Option<Probe>,
     readiness_probe: Option<Probe>,
 }
 
@@ -27,10 +27,31 @@ struct ContainerPort {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Probe {
+pub(super) struct Probe {
     http_get: Option<HttpGet>,
     tcp_socket: Option<TcpSocket>,
     grpc: Option<Grpc>,
+    period_seconds: Option<u64>,
+    timeout_seconds: Option<u64>,
+    failure_threshold: Option<u64>,
+}
+
+impl Probe {
+    /// Is it one that the kubelet makes through the network? It counts no command that it cannot run.
+    pub(super) const fn connects(&self) -> bool {
+        self.http_get.is_some() || self.tcp_socket.is_some() || self.grpc.is_some()
+    }
+
+    /// Seconds that a container may be silent at least before the kubelet kills it: all of its probes' failures but the
+    /// first, which may come at once, and the time-out of the last.
+    pub(super) fn room(&self) -> u64 {
+        let given =
+            |value: Option<u64>, usual: u64| value.filter(|value| *value > 0).unwrap_or(usual);
+        let failures = given(self.failure_threshold, 3).saturating_sub(1);
+        failures
+            .saturating_mul(given(self.period_seconds, 10))
+            .saturating_add(given(self.timeout_seconds, 1))
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -25,6 +25,9 @@ impl CriuVersion {
     /// The oldest that the plugin works with.
     pub const OLDEST: Self = Self(3, 17, 0);
 
+    /// The first that closes connections when it dumps (`--tcp-close`), and not only when it restores.
+    pub const CLOSES: Self = Self(4, 0, 0);
+
     /// Reads what `criu --version` says.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -189,12 +189,15 @@ pub(crate) fn kill(pid: u32) {
 
 /// Waits until these have ended, for some time; true if they have.
 pub(crate) async fn end_of(pids: Vec<u32>, limit: Duration) -> bool {
-    let waiting = tokio::task::spawn_blocking(move || {
-        let begun = Instant::now();
-        pids.into_iter()
-            .all(|pid| has_ended(pid, limit.saturating_sub(begun.elapsed())))
-    });
+    let waiting = tokio::task::spawn_blocking(move || all_ended(&pids, limit));
     waiting.await.unwrap_or(false)
+}
+
+/// The same, where nothing else waits meanwhile.
+pub(crate) fn all_ended(pids: &[u32], limit: Duration) -> bool {
+    let begun = Instant::now();
+    pids.iter()
+        .all(|pid| has_ended(*pid, limit.saturating_sub(begun.elapsed())))
 }
 
 fn has_ended(pid: u32, limit: Duration) -> bool {

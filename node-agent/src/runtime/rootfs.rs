@@ -54,7 +54,7 @@ fn upper(mounts: &str, at: &Path) -> Option<PathBuf> {
 }
 
 /// The kernel writes spaces, tabs, line ends and backslashes as three octal digits.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -2,6 +2,7 @@
 
 mod dump;
 mod find;
+mod list;
 mod restore;
 mod state;
 
@@ -12,6 +13,7 @@ use super::{
 };
 
 pub(super) use dump::command as dump_command;
+pub use list::{Listed, Now};
 pub(super) use state::of_program;
 
 /// The driver.

@@ -1,8 +1,21 @@
 //! Whole pods: checkpointed at one instant, kept frozen, stopped; by the agent's own means, under real runc.
 
+mod crashes;
+mod kept;
 mod made;
+mod refused;
+mod server;
+mod together;
+mod tool;
 
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 1] = [made::CASES];
+pub(crate) const GROUPS: [&[Case]; 6] = [
+    made::CASES,
+    together::CASES,
+    kept::CASES,
+    server::CASES,
+    refused::CASES,
+    crashes::CASES,
+];

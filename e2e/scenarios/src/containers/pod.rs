@@ -68,7 +68,7 @@ impl Default for Options {
 }
 
 /// A container of a pod's specification.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Contents<'a> {
     /// Its name in the pod.
     pub(crate) name: &'a str,

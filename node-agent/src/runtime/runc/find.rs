@@ -18,10 +18,7 @@ const ROOTS: [&str; 6] = [
 ];
 
 pub(super) fn find(runc: &Runc, name: &str) -> Result<Container, RuntimeError> {
-    let roots: Vec<PathBuf> = match &runc.root {
-        Some(root) => vec![root.clone()],
-        None => ROOTS.map(PathBuf::from).to_vec(),
-    };
+    let roots = roots(runc);
     let (root, id) = search(&roots, name)?;
     let program = match &runc.program {
         Some(program) => program.clone(),
@@ -29,6 +26,14 @@ pub(super) fn find(runc: &Runc, name: &str) -> Result<Container, RuntimeError> {
     };
     let state = of_program(&program, Some(&root), &id)?;
     state.container(RuntimeKind::Runc, name, program, Some(root))
+}
+
+/// Where containers are looked for.
+pub(super) fn roots(runc: &Runc) -> Vec<PathBuf> {
+    match &runc.root {
+        Some(root) => vec![root.clone()],
+        None => ROOTS.map(PathBuf::from).to_vec(),
+    }
 }
 
 /// The container of that id; else the only one whose id begins so.
@@ -77,7 +82,7 @@ fn search(roots: &[PathBuf], name: &str) -> Result<(PathBuf, String), RuntimeErr
     }
 }
 
-fn program_of(root: &Path) -> PathBuf {
+pub(super) fn program_of(root: &Path) -> PathBuf {
     match root.components().any(|part| part.as_os_str() == "crun") {
         true => "crun".into(),
         false => "runc".into(),

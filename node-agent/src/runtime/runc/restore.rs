@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use super::Runc;
+use super::dump::close_connections;
 use crate::runtime::criu::first_line;
 use crate::runtime::{Cancel, Invocation, RestoreOptions, RuntimeError, Tcp};
 
@@ -28,8 +29,11 @@ pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocatio
         .arg(bundle)
         .arg("--pid-file")
         .arg(&options.pid_file);
-    if options.tcp == Tcp::Established {
-        command.arg("--tcp-established");
+    match options.tcp {
+        Tcp::Established => {
+            command.arg("--tcp-established");
+        }
+        Tcp::Close => close_connections(&mut command, &options.work)?,
     }
     command.arg(&options.id);
     Ok(Invocation {

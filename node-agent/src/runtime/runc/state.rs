@@ -22,6 +22,9 @@ pub(in crate::runtime) struct State {
     /// Of runc and crun; not in the specification.
     #[serde(default)]
     rootfs: Option<PathBuf>,
+    /// When it was created (RFC 3339, UTC). Of runc and crun, too.
+    #[serde(default)]
+    created: String,
 }
 
 /// Asks a runtime.
@@ -52,6 +55,20 @@ pub(in crate::runtime) fn of_program(
 }
 
 impl State {
+    /// `created`, `running`, `paused`, `stopped`.
+    pub(in crate::runtime) fn status(&self) -> &str {
+        &self.status
+    }
+
+    /// When it was created, so that texts are ordered as times are: fractions of seconds end without zeros.
+    pub(in crate::runtime) fn created(&self) -> String {
+        let text = self.created.trim_end_matches('Z');
+        match text.split_once('.') {
+            Some((seconds, fraction)) => format!("{seconds}.{fraction:0<9}"),
+            None => format!("{text}.000000000"),
+        }
+    }
+
     /// The container, if it runs.
     pub(in crate::runtime) fn container(
         self,
@@ -124,6 +141,24 @@ mod tests {
     }
 
     #[test]
+    fn times_are_ordered_as_they_are() {
+        let times = [
+            "2026-11-30T20:00:00Z",
+            "2026-11-30T20:00:00.12Z",
+            "2026-11-30T20:00:00.123Z",
+            "2026-11-30T20:00:00.2Z",
+            "2026-11-30T20:00:01.000000001Z",
+        ];
+        let created = times.map(|created| {
+            let text =
+                format!(r#"{{"id":"a","status":"running","bundle":"/b","created":"{created}"}}"#);
+            let state: State = serde_json::from_str(&text).expect("an answer");
+            state.created()
+        });
+        assert!(created.is_sorted(), "{created:?}");
+    }
+
+    #[test]
     fn a_container_that_does_not_run_is_said_to_be_so() {
         let state = State {
             id: "a".to_owned(),
@@ -131,6 +166,7 @@ mod tests {
             status: "stopped".to_owned(),
             bundle: "/b".into(),
             rootfs: None,
+            created: String::new(),
         };
         let found = state.container(RuntimeKind::Runc, "a", "runc".into(), None);
         let error = found.expect_err("it is stopped").to_string();

@@ -36,13 +36,13 @@ fn made(lab: &mut Lab) -> Result<()> {
         volumes: &volumes,
         ..Contents::new("side", &command)
     })?;
-    let hello = pod.volume("scratch").join("below/hello");
-    until("a file in the volume", || Ok(hello.exists()))?;
-    ensure!(pod.shared_memory().join("hello").exists(), "no /dev/shm");
-    ensure!(
-        pod.changes("side").join("work/state").exists(),
-        "no overlay"
-    );
+    for file in [
+        pod.volume("scratch").join("below/hello"),
+        pod.shared_memory().join("hello"),
+        pod.changes("side").join("work/state"),
+    ] {
+        until("a file of the container's", || Ok(file.exists()))?;
+    }
     for kind in ["ipc", "uts", "net"] {
         let of = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/{kind}"));
         ensure!(
