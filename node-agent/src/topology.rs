@@ -11,7 +11,7 @@ mod show;
 
 use clap::Subcommand;
 
-pub(crate) use self::fit::{Fit, Place, fit, has_gpus, place};
+pub(crate) use self::fit::{Fit, Place, fit, fit_some, has_gpus, place};
 use crate::cli::Answer;
 use crate::error::Error;
 

@@ -1,11 +1,11 @@
 //! A test machine with everything that the scenarios need on its share.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rocferry_vm::{Lab, Session, Stream, Userland, source_root};
+use rocferry_vm::{Lab, Session, Stream, Userland, Vm, source_root};
 
 /// The programs that go into a test machine, built for it.
 #[derive(Debug, Clone)]
@@ -61,14 +61,28 @@ impl Programs {
 
 /// Starts a machine for scenarios.
 pub(crate) fn start(lab: &Lab, userland: Userland, programs: &Programs) -> Result<Session> {
-    let session = lab
-        .vm(userland)
+    let session = vm(lab, userland).start()?;
+    programs.put(&session)?;
+    Ok(session)
+}
+
+/// The same, with a disk at /data that outlives it.
+pub(crate) fn start_with_disk(
+    lab: &Lab,
+    userland: Userland,
+    programs: &Programs,
+    disk: &Path,
+) -> Result<Session> {
+    let session = vm(lab, userland).data_disk(disk, 2048).start()?;
+    programs.put(&session)?;
+    Ok(session)
+}
+
+fn vm(lab: &Lab, userland: Userland) -> Vm {
+    lab.vm(userland)
         .name(&format!("{userland}"))
         .memory_mib(5120)
         .timeout(Duration::from_secs(5400))
-        .start()?;
-    programs.put(&session)?;
-    Ok(session)
 }
 
 /// Copies a line of the machine to this terminal.

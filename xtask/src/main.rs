@@ -9,6 +9,7 @@ mod fuzz;
 mod guest;
 mod images;
 mod mutants;
+mod reboot;
 mod servers;
 mod soak;
 mod test;

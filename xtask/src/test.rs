@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use rocferry_vm::{Lab, Stream, Userland, source_root};
 
 use crate::guest::{self, Programs};
+use crate::reboot;
 
 /// Sets of GPUs that the simulator's own conformance is checked on.
 const CONFORMANCE: [&str; 3] = ["gfx90a-1", "gfx90a-2", "gfx8-1"];
@@ -43,15 +44,15 @@ const TRANSLATOR_FAULT: &str = "Oops: int3";
 
 /// What has passed and failed so far.
 #[derive(Debug, Default)]
-struct Tally {
+pub(crate) struct Tally {
     passed: u32,
-    failed: Vec<String>,
+    pub(crate) failed: Vec<String>,
     skipped: u32,
 }
 
 impl Tally {
     /// Counts a line of a test program: `ok NAME`, `not ok NAME: why`, `skip NAME: why`.
-    fn count(&mut self, place: &str, stream: Stream, line: &str) {
+    pub(crate) fn count(&mut self, place: &str, stream: Stream, line: &str) {
         if stream == Stream::Stderr {
             return;
         }
@@ -83,7 +84,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         conformance(&lab, &programs, &mut tally)?;
     }
     for &userland in &args.userland {
-        scenarios(&lab, userland, &programs, args, &mut tally)?;
+        let (reboots, others): (Vec<_>, Vec<_>) = args
+            .names
+            .iter()
+            .cloned()
+            .partition(|name| name.starts_with(reboot::PREFIX));
+        if everything || !others.is_empty() {
+            scenarios(
+                &lab,
+                userland,
+                &programs,
+                (&others, args.repeat),
+                &mut tally,
+            )?;
+        }
+        if userland == Userland::Sid && (everything || !reboots.is_empty()) {
+            reboot::run(&lab, &programs, &reboots, &mut tally)?;
+        }
     }
     println!();
     for name in &tally.failed {
@@ -172,7 +189,7 @@ fn scenarios(
     lab: &Lab,
     userland: Userland,
     programs: &Programs,
-    args: &Args,
+    (names, repeat): (&[String], u32),
     tally: &mut Tally,
 ) -> Result<()> {
     println!("[test] scenarios on {userland}");
@@ -185,8 +202,8 @@ fn scenarios(
         let skip: String = done.iter().map(|name| format!(" --skip {name}")).collect();
         let script = format!(
             "/host/bin/scenarios run --repeat {} {}{skip}",
-            args.repeat,
-            args.names.join(" ")
+            repeat,
+            names.join(" ")
         );
         let ended = session.exec_with(&script, Duration::from_secs(5000), &mut |stream, line| {
             if let Some(name) = line.strip_prefix("run ") {

@@ -51,6 +51,14 @@ enum Verb {
         #[arg(long)]
         verbose: bool,
     },
+    /// Runs one half of a case across a reboot, for whoever restarts the machine in between.
+    #[command(hide = true)]
+    Half {
+        /// Its name.
+        name: String,
+        /// `before` or `after`.
+        half: String,
+    },
     /// Measures; prints one JSON object a line.
     Bench {
         /// `staging` or `registrations`.
@@ -88,6 +96,7 @@ fn main() -> ExitCode {
             repeat,
             verbose,
         }),
+        Verb::Half { name, half } => run::half(&name, &half),
         Verb::Bench { name, args } => cases::bench::run(&name, &args),
         Verb::Enter {
             root,

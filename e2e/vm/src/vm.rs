@@ -24,6 +24,7 @@ pub struct Vm {
     lifetime: Duration,
     share: Option<PathBuf>,
     data_mib: Option<u64>,
+    disk: Option<PathBuf>,
     net: Option<(Net, u8)>,
     append: String,
     console: Option<PathBuf>,
@@ -56,6 +57,7 @@ impl Lab {
             lifetime: Duration::from_secs(600),
             share: None,
             data_mib: None,
+            disk: None,
             net: None,
             append: String::new(),
             console: None,
@@ -96,7 +98,17 @@ impl Vm {
 
     /// An empty ext4 disk at /data (a sparse file on the host), for bulk data: several times faster
     /// than /host, and not in the machine's memory.
-    pub fn data_disk_mib(mut self, mib: u64) -> Self {
+    pub fn data_disk_mib(self, mib: u64) -> Self {
+        self.data_mib(mib)
+    }
+
+    /// The disk at /data in this file, which is made if it is not there and stays: for a machine that is started again.
+    pub fn data_disk(mut self, file: impl Into<PathBuf>, mib: u64) -> Self {
+        self.disk = Some(file.into());
+        self.data_mib(mib)
+    }
+
+    fn data_mib(mut self, mib: u64) -> Self {
         self.data_mib = Some(mib);
         self
     }
@@ -194,8 +206,11 @@ impl Vm {
         };
         let data = match self.data_mib {
             Some(mib) => {
-                let file = dir.path().join("data.img");
-                disk::make(&file, mib)?;
+                let own = dir.path().join("data.img");
+                let file = self.disk.clone().unwrap_or(own);
+                if !file.exists() {
+                    disk::make(&file, mib)?;
+                }
                 Some(file)
             }
             None => None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::{Answer, Exit};
+use crate::decision::{Decision, Decisions, Side, Verdict, may_thaw};
 use crate::error::Error;
 use crate::fault::{Point, pass};
 use crate::format::to_json;
@@ -112,14 +113,14 @@ impl ThawArgs {
             Ok(held) => held,
             Err(why) => return Ok(no(why)),
         };
-        let mut records = held.records.iter();
-        if let Some(record) = records.find(|record| record.work == Work::Checkpoint)
-            && !self.overrides
-        {
-            return Ok(no(format!(
-                "{wanted} was checkpointed as {}: a copy of it may run elsewhere. --override thaws it all the same",
-                record.checkpoint.as_deref().unwrap_or("(unknown)")
-            )));
+        let stored = held.records.iter();
+        for record in stored.filter(|record| record.work == Work::Checkpoint) {
+            if let Verdict::Stay(why) = self.verdict(&journal, record)? {
+                return Ok(no(format!(
+                    "{wanted} was checkpointed as {}: {why}. --override thaws it all the same",
+                    record.checkpoint.as_deref().unwrap_or("(unknown)")
+                )));
+            }
         }
         let entries = match held.take(&journal)? {
             Ok(entries) => entries,
@@ -127,6 +128,18 @@ impl ThawArgs {
         };
         thaw(entries)?;
         Ok(yes(format!("{wanted} runs\n")))
+    }
+}
+
+impl ThawArgs {
+    /// Its checkpoint is stored: others may act on that. Decisions are about pods, which are known by their UID.
+    fn verdict(&self, journal: &Journal, record: &Record) -> Result<Verdict, Error> {
+        let decision = match record.subject.id.parse() {
+            Ok(uid) => Decisions::below(journal.state()).of(&uid)?.decision,
+            Err(_) => Decision::Undecided,
+        };
+        let side = Side::Source { prepared: true };
+        Ok(may_thaw(side, decision, self.overrides))
     }
 }
 

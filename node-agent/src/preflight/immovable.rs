@@ -7,6 +7,7 @@ use std::path::Path;
 use super::Finding;
 use crate::process::{numbers, proc, read};
 use crate::runtime::Container;
+use crate::wrapper::is_own_config;
 
 /// Devices that are everywhere, or that the plugin takes along.
 const DEVICES: [&str; 10] = [
@@ -55,7 +56,7 @@ pub(super) fn check(container: &Container, processes: &[u32]) -> Vec<Finding> {
     }
     if let Some(oci) = &container.oci
         && let Some(file) = oci.annotation(CRIU_CONFIG)
-        && !is_our_own(Path::new(file), &run_folder())
+        && !is_own_config(Path::new(file), &container.id, &oci.program)
     {
         found.push(Finding::refusal(
             "criu-config",
@@ -69,22 +70,6 @@ pub(super) fn check(container: &Container, processes: &[u32]) -> Vec<Finding> {
     }
     found.dedup();
     found
-}
-
-/// Where the runtime wrapper keeps what it knows of the containers that it has restored.
-fn run_folder() -> std::path::PathBuf {
-    let named = std::env::var_os("ROCFERRY_RUN_FOLDER").filter(|name| !name.is_empty());
-    named.map_or_else(|| "/run/rocferry".into(), std::path::PathBuf::from)
-}
-
-/// A container that the wrapper has restored keeps its annotation. The file must be there, and run nothing any more.
-fn is_our_own(file: &Path, run_folder: &Path) -> bool {
-    let direct = file
-        .components()
-        .all(|part| !matches!(part, std::path::Component::ParentDir));
-    direct
-        && file.starts_with(run_folder.join("containers"))
-        && read(file).is_ok_and(|text| !text.contains("action-script"))
 }
 
 /// Names of what is open, each once.
@@ -273,27 +258,6 @@ mod tests {
         };
         assert_eq!(of_system(&machine(Some(own))), None);
         assert_eq!(about(of_system(&machine(None))), Some("apu"));
-    }
-
-    #[test]
-    fn a_configuration_of_the_wrapper_is_told_from_others() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let folder = dir.path().join("containers/root/id_x");
-        fs::create_dir_all(&folder).expect("made");
-        let own = folder.join("criu.conf");
-        assert!(!is_our_own(&own, dir.path()), "it is not there");
-        fs::write(&own, "tcp-close\n").expect("written");
-        assert!(is_our_own(&own, dir.path()));
-        fs::write(dir.path().join("criu.conf"), "").expect("written");
-        for other in [
-            dir.path().join("criu.conf"),
-            dir.path().join("containers/../criu.conf"),
-        ] {
-            assert!(!is_our_own(&other, dir.path()), "{}", other.display());
-        }
-        // A restore that has not ended.
-        fs::write(&own, "action-script /x\n").expect("written");
-        assert!(!is_our_own(&own, dir.path()));
     }
 
     #[test]

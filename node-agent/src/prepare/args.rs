@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use rocferry_image::manifest::{Binding, CheckpointId, Manifest};
 use rocferry_store::envelope::ExpectedBinding;
 use rocferry_store::pull::PullOptions;
-use rocferry_store::{Progress, Store};
+use rocferry_store::{Progress, Store, StoreError};
 use rocferry_topology::Checks;
 use serde::Serialize;
 
@@ -234,7 +234,7 @@ impl Args {
         }
         let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
         for draft in &drafts {
-            let fit = topology::fit(&draft.ticket.images, Path::new("live"), |_| true, checks)?;
+            let fit = topology::fit_some(&draft.ticket.images, Path::new("live"), checks)?;
             if let Fit::No(reasons) = fit {
                 let line = |reason| format!("Container {}: {reason}", draft.was);
                 let lines = reasons.into_iter().map(line);
@@ -321,10 +321,15 @@ impl Args {
         };
         let progress = Progress::new();
         let bar = Bar::show("Reading", &progress);
-        let pulling = store.pull(Arc::clone(manifest), to, &options, &progress);
-        let pulled = stop.or("The preparation", pulling).await;
+        let pull = || store.pull(Arc::clone(manifest), to, &options, &progress);
+        let mut pulled = stop.or("The preparation", pull()).await?;
+        if matches!(pulled, Err(StoreError::Occupied { .. })) {
+            // A whole copy, of which the one that made it knew nothing any more.
+            Restores::below(self.state.folder()).remove_tree(&self.pod_uid)?;
+            pulled = stop.or("The preparation", pull()).await?;
+        }
         drop(bar);
-        pulled??;
+        pulled?;
         let now = progress.snapshot();
         report.bytes = now.done;
         report.fetched_bytes = now.moved;

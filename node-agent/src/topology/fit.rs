@@ -57,11 +57,12 @@ pub(crate) fn fit(
     sees: impl Fn(RenderMinor) -> bool,
     checks: Checks,
 ) -> Result<Fit, Error> {
-    Ok(match decide(images, machine, sees, checks, Mode::All)? {
-        Decided::NoGpus => Fit::NoGpus,
-        Decided::Fits { .. } => Fit::Fits,
-        Decided::No(reasons) => Fit::No(reasons),
-    })
+    Ok(decide(images, machine, sees, checks, Mode::All)?.into())
+}
+
+/// Is there a way to give a container of this machine GPUs that fit?
+pub(crate) fn fit_some(images: &Path, machine: &Path, checks: Checks) -> Result<Fit, Error> {
+    Ok(decide(images, machine, |_| true, checks, Mode::Subset)?.into())
 }
 
 enum Decided {
@@ -72,6 +73,16 @@ enum Decided {
         of: usize,
     },
     No(Vec<String>),
+}
+
+impl From<Decided> for Fit {
+    fn from(decided: Decided) -> Self {
+        match decided {
+            Decided::NoGpus => Self::NoGpus,
+            Decided::Fits { .. } => Self::Fits,
+            Decided::No(reasons) => Self::No(reasons),
+        }
+    }
 }
 
 fn decide(

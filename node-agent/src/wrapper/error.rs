@@ -161,6 +161,14 @@ pub enum WrapperError {
         /// Why not.
         reason: String,
     },
+    /// The container before it has not ended.
+    #[error(
+        "This container is held already, as {container}: delete that one first, or two copies would wait for one thaw"
+    )]
+    AlreadyHeld {
+        /// Id of the one that is held.
+        container: String,
+    },
     /// A held container is thawed by the agent alone.
     #[error(
         "This container is held until its migration is committed: it cannot be resumed by hand"

@@ -3,6 +3,8 @@
 //! From the manuals of runc 1.0 to 1.5 and crun 1.8 to 1.28, and from the command lines that containerd's shim and conmon
 //! make. What is in no table is not understood: harmless where nothing is to be restored, and refused where something is.
 
+use std::path::Path;
+
 /// Which family of command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -10,6 +12,17 @@ pub(crate) enum Family {
     Runc,
     /// crun.
     Crun,
+}
+
+impl Family {
+    /// That of a program, by its name.
+    pub(crate) fn of(program: &Path) -> Self {
+        let name = program.file_name().unwrap_or_default();
+        match name.as_encoded_bytes().starts_with(b"crun") {
+            true => Self::Crun,
+            false => Self::Runc,
+        }
+    }
 }
 
 /// What becomes of a flag of `create` at a `restore`.

@@ -29,6 +29,7 @@ mod hold;
 mod identity;
 mod leash;
 mod mounts;
+mod own_config;
 mod place;
 mod privileges;
 mod proofs;
@@ -51,6 +52,7 @@ use rustix::process::Pid;
 
 pub use error::WrapperError;
 pub(crate) use gpus::sees;
+pub(crate) use own_config::is_own_config;
 
 use crate::error::causes;
 use crate::ticket::{ContainerId, TicketFolder};

@@ -59,6 +59,14 @@ pub(super) fn run(
         flag: "the container's id".to_owned(),
         why: "it is too long, or has unusual characters",
     })?;
+    if let State::Held { container, cgroup } = &ticket.state
+        && *container != id
+        && Cgroup::at(cgroup).is_populated().unwrap_or(false)
+    {
+        return Err(WrapperError::AlreadyHeld {
+            container: container.to_string(),
+        });
+    }
     // What is there already is not ours to clean up after a failure; the runtime says so.
     if runtime_state(context)?.is_some() {
         return context.plain();

@@ -52,11 +52,7 @@ impl Runtime {
             name: name.display().to_string(),
             settings: FILE.to_owned(),
         })?;
-        let file_name = program.file_name().unwrap_or_default();
-        let family = match file_name.as_bytes().starts_with(b"crun") {
-            true => Family::Crun,
-            false => Family::Runc,
-        };
+        let family = Family::of(&program);
         Ok(Self { program, family })
     }
 

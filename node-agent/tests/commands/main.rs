@@ -8,6 +8,7 @@ mod image;
 mod install;
 mod machines;
 mod node;
+mod pods;
 mod processes;
 mod run;
 mod serve;

@@ -26,7 +26,7 @@ mod topology_refusals;
 mod topology_subsets;
 mod topology_trees;
 mod tree;
-mod wrapper;
+pub(crate) mod wrapper;
 
 use crate::case::Case;
 

@@ -2,16 +2,22 @@
 
 mod crashes;
 mod holds;
+mod pod_tool;
+mod pods;
+pub(crate) mod reboot;
 mod refusals;
 mod restores;
+mod there_and_back;
 mod tool;
 
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 4] = [
+pub(crate) const GROUPS: [&[Case]; 6] = [
     restores::CASES,
     holds::CASES,
     refusals::CASES,
     crashes::CASES,
+    pods::CASES,
+    there_and_back::CASES,
 ];

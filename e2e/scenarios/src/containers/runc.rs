@@ -27,6 +27,13 @@ impl Bundle {
         Ok(bundle)
     }
 
+    /// One that is there.
+    pub(crate) fn there(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
     /// The folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path

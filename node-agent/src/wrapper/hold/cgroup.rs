@@ -136,6 +136,12 @@ impl Cgroup {
         Ok(is_frozen(&read(&self.0.join("cgroup.events"))?))
     }
 
+    /// Whether there is a process in it, or below.
+    pub(crate) fn is_populated(&self) -> Result<bool, CgroupError> {
+        let events = read(&self.0.join("cgroup.events"))?;
+        Ok(events.lines().any(|line| line == "populated 1"))
+    }
+
     /// Whether it asks to be frozen, which a `thaw` by somebody else takes back.
     pub(crate) fn is_to_freeze(&self) -> Result<bool, CgroupError> {
         Ok(read(&self.0.join("cgroup.freeze"))?.trim() == "1")

@@ -97,6 +97,12 @@ impl CriuConf {
         }
     }
 
+    /// Is it as [`Self::harmless`] leaves it?
+    pub(crate) fn is_harmless(&self) -> bool {
+        let content = read_bounded(&self.path(), MAX_FILE * 2);
+        matches!(content, Ok(Some(content)) if content == self.site)
+    }
+
     /// Writes it for whatever comes after the restore.
     pub(crate) fn harmless(&self) -> Result<(), WrapperError> {
         Ok(write_whole(&self.folder, NAME, &self.site)?)

@@ -99,6 +99,12 @@ impl Agent {
         self
     }
 
+    /// With one variable more in its environment.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// With another store, and what the environment says of that.
     pub(crate) fn with_store(mut self, url: &str, environment: &[(String, String)]) -> Self {
         url.clone_into(&mut self.store);

@@ -52,6 +52,12 @@ impl Wrapper {
         })
     }
 
+    /// With tickets and fences somewhere else.
+    pub(super) fn with_folder(mut self, folder: PathBuf) -> Self {
+        self.folder = folder;
+        self
+    }
+
     /// With a runtime that first does `before` at a restore, in a shell whose `$1` is the container's folder.
     pub(super) fn with_runtime(&self, id: &str, before: &str) -> Result<Self> {
         let runtime = self.log.with_file_name("runc-and-more");
@@ -190,6 +196,15 @@ impl Wrapper {
     }
 }
 
+/// How far the workload in this root file system has come.
+pub(super) fn iterations(root: &Path) -> Result<u64> {
+    let text = fs::read_to_string(root.join("work/state"))?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("iterations"));
+    let line = line.context("no iterations in the state file")?;
+    Ok(line.trim_start_matches(['=', ' ', ':']).trim().parse()?)
+}
+
 /// The folder of a bundle.
 pub(super) fn folder_of(bundle: &Bundle) -> Result<&str> {
     bundle.path().to_str().context("path")
@@ -252,7 +267,18 @@ pub(super) struct Taken {
 impl Taken {
     /// Makes a container through the wrapper, which is plain runc for it, and dumps it. It has ended then.
     pub(super) fn new(lab: &mut Lab, wrapper: &Wrapper, given: &[Device]) -> Result<Self> {
+        Self::changed(lab, wrapper, given, |_| {})
+    }
+
+    /// The same, of a container whose specification is changed before.
+    pub(super) fn changed(
+        lab: &mut Lab,
+        wrapper: &Wrapper,
+        given: &[Device],
+        changed: impl FnOnce(&mut Value),
+    ) -> Result<Self> {
         let bundle = Bundle::new(&lab.folder("bundle")?, COMMAND, given)?;
+        change(&bundle, changed)?;
         let container = Container("original");
         wrapper.create(container.0, &bundle)?;
         ensure!(
@@ -283,17 +309,14 @@ impl Taken {
         })
     }
 
+    /// How far its process had come.
+    pub(super) const fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
     /// It has run nothing since.
     pub(super) fn has_not_run(&self) -> Result<()> {
-        let text = fs::read_to_string(self.bundle.root().join("work/state"))?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("iterations"));
-        let now: u64 = line
-            .context("no iterations in the state file")?
-            .trim_start_matches(['=', ' ', ':'])
-            .trim()
-            .parse()?;
+        let now = iterations(&self.bundle.root())?;
         ensure!(
             now == self.iterations,
             "it ran: {} iterations, then {now}",
