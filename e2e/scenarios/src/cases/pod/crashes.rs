@@ -10,8 +10,8 @@ use crate::containers::{Contents, Device, Pod, PodOptions, Resident, WORKLOAD};
 use crate::proc;
 
 pub(crate) const CASES: &[Case] = &[
-    case("pod/the_agent_is_killed", 1500, agent_killed),
-    case("pod/criu_or_the_runtime_is_killed", 900, others_killed),
+    case("pod/the_agent_is_killed", 3000, agent_killed),
+    case("pod/criu_or_the_runtime_is_killed", 1500, others_killed),
 ];
 
 /// Before any of these the checkpoint is not known to be stored: whatever was asked for, it runs again.

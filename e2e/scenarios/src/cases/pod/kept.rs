@@ -12,9 +12,9 @@ use crate::cases::agent::tool::{Agent, case};
 use crate::containers::{Contents, Pod, PodOptions};
 
 pub(crate) const CASES: &[Case] = &[
-    case("pod/kept_frozen_thawed_and_stopped", 420, kept),
-    case("pod/deleted_while_it_is_kept_frozen", 300, deleted),
-    case("pod/frozen_without_a_checkpoint", 180, frozen),
+    case("pod/kept_frozen_thawed_and_stopped", 900, kept),
+    case("pod/deleted_while_it_is_kept_frozen", 600, deleted),
+    case("pod/frozen_without_a_checkpoint", 600, frozen),
 ];
 
 fn kept(lab: &mut Lab) -> Result<()> {

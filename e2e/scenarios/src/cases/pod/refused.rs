@@ -9,7 +9,7 @@ use crate::case::{Case, Lab};
 use crate::cases::agent::tool::{Agent, case, until};
 use crate::containers::{Contents, Pod, PodOptions};
 
-pub(crate) const CASES: &[Case] = &[case("pod/refused_before_it_is_frozen", 240, refused)];
+pub(crate) const CASES: &[Case] = &[case("pod/refused_before_it_is_frozen", 480, refused)];
 
 const PROBES: &str = r#"[{"name": "web", "livenessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 3, "failureThreshold": 2}}]"#;
 const NO_PORT: &str = r#"[{"name": "web", "livenessProbe": {"tcpSocket": {"port": "none"}}}]"#;
