@@ -58,7 +58,7 @@ fn pod(lab: &mut Lab, contents: &'static str) -> Result<(Pod, Resident)> {
         ..Contents::new("gpu", &command)
     })?;
     let resident = Resident::in_root(pid, &pod.root("gpu"))?;
-    let listen = "exec /bin/busybox nc -l -p 7000 -s 0.0.0.0";
+    let listen = "exec /bin/busybox httpd -f -p 7000 -h /work";
     shell(&mut pod, "listens", listen, NOTHING)?;
     Ok((pod, resident))
 }

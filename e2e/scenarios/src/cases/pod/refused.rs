@@ -44,7 +44,7 @@ fn refused(lab: &mut Lab) -> Result<()> {
 
     let mut pod = Pod::start(lab, "in-pod", &PodOptions::default())?;
     let address = pod.address().context("no network")?;
-    let listen = format!("exec /bin/busybox nc -l -p 7000 -s {address}");
+    let listen = format!("exec /bin/busybox httpd -f -p {address}:7000 -h /work");
     let more = Contents {
         memory: Some(64 << 20),
         ..NOTHING
