@@ -47,7 +47,7 @@ pub(super) fn check(container: &Container, processes: &[u32]) -> Vec<Finding> {
         found.extend(of_maps(*pid, &maps, own_ipc(*pid)));
         let status = read(&proc(*pid).join("status")).unwrap_or_default();
         found.extend(of_status(*pid, &status));
-        if namespace(*pid, "user") != namespace(std::process::id(), "user") {
+        if in_other_user_namespace(*pid) {
             found.push(Finding::refusal(
                 "user-namespace",
                 format!("Process {pid} is in a user namespace of its own, which is not supported"),
@@ -174,6 +174,12 @@ fn of_system(system: &rocferry_topology::System) -> Option<Finding> {
     ))
 }
 
+/// One that has ended meanwhile is in none: it is not what keeps anything from being dumped.
+fn in_other_user_namespace(pid: u32) -> bool {
+    let own = namespace(std::process::id(), "user");
+    namespace(pid, "user").is_some_and(|other| Some(other) != own)
+}
+
 fn namespace(pid: u32, kind: &str) -> Option<std::path::PathBuf> {
     fs::read_link(proc(pid).join("ns").join(kind)).ok()
 }
@@ -258,6 +264,33 @@ mod tests {
         };
         assert_eq!(of_system(&machine(Some(own))), None);
         assert_eq!(about(of_system(&machine(None))), Some("apu"));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_no_reason() {
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let pid = child.id();
+        child.wait().expect("it ends");
+        assert!(!in_other_user_namespace(pid));
+        assert!(!in_other_user_namespace(std::process::id()));
+        let other = std::process::Command::new("unshare")
+            .args(["--user", "sleep", "60"])
+            .spawn();
+        // Where namespaces can be made.
+        if let Ok(mut other) = other {
+            let begun = std::time::Instant::now();
+            let mut seen = false;
+            while !seen && begun.elapsed() < std::time::Duration::from_secs(20) {
+                seen = in_other_user_namespace(other.id());
+                if other.try_wait().is_ok_and(|ended| ended.is_some()) {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+            other.kill().expect("it is ours");
+            other.wait().expect("it ends");
+            assert!(seen, "its namespace is not seen");
+        }
     }
 
     #[test]

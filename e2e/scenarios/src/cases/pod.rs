@@ -1,5 +1,6 @@
 //! Whole pods: checkpointed at one instant, kept frozen, stopped; by the agent's own means, under real runc.
 
+mod connections;
 mod crashes;
 mod kept;
 mod made;
@@ -11,11 +12,12 @@ mod tool;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 6] = [
+pub(crate) const GROUPS: [&[Case]; 7] = [
     made::CASES,
     together::CASES,
     kept::CASES,
     server::CASES,
     refused::CASES,
+    connections::CASES,
     crashes::CASES,
 ];

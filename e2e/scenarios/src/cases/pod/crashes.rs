@@ -10,8 +10,8 @@ use crate::containers::{Contents, Device, Pod, PodOptions, Resident, WORKLOAD};
 use crate::proc;
 
 pub(crate) const CASES: &[Case] = &[
-    case("pod/the_agent_is_killed", 1500, agent_killed),
-    case("pod/criu_or_the_runtime_is_killed", 900, others_killed),
+    case("pod/the_agent_is_killed", 3000, agent_killed),
+    case("pod/criu_or_the_runtime_is_killed", 1500, others_killed),
 ];
 
 /// Before any of these the checkpoint is not known to be stored: whatever was asked for, it runs again.
@@ -58,7 +58,7 @@ fn pod(lab: &mut Lab, contents: &'static str) -> Result<(Pod, Resident)> {
         ..Contents::new("gpu", &command)
     })?;
     let resident = Resident::in_root(pid, &pod.root("gpu"))?;
-    let listen = "exec /bin/busybox nc -l -p 7000 -s 0.0.0.0";
+    let listen = "exec /bin/busybox httpd -f -p 7000 -h /work";
     shell(&mut pod, "listens", listen, NOTHING)?;
     Ok((pod, resident))
 }

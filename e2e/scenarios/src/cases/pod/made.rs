@@ -12,7 +12,7 @@ use crate::cases::containers::COMMAND;
 use crate::containers::{Contents, Device, Pod, PodOptions, Resident, Volume};
 use crate::proc;
 
-pub(crate) const CASES: &[Case] = &[case("pod/as_a_kubelet_has_it_made", 120, made)];
+pub(crate) const CASES: &[Case] = &[case("pod/as_a_kubelet_has_it_made", 300, made)];
 
 fn made(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;

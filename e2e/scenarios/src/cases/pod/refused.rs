@@ -9,7 +9,7 @@ use crate::case::{Case, Lab};
 use crate::cases::agent::tool::{Agent, case, until};
 use crate::containers::{Contents, Pod, PodOptions};
 
-pub(crate) const CASES: &[Case] = &[case("pod/refused_before_it_is_frozen", 240, refused)];
+pub(crate) const CASES: &[Case] = &[case("pod/refused_before_it_is_frozen", 480, refused)];
 
 const PROBES: &str = r#"[{"name": "web", "livenessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 3, "failureThreshold": 2}}]"#;
 const NO_PORT: &str = r#"[{"name": "web", "livenessProbe": {"tcpSocket": {"port": "none"}}}]"#;
@@ -44,7 +44,7 @@ fn refused(lab: &mut Lab) -> Result<()> {
 
     let mut pod = Pod::start(lab, "in-pod", &PodOptions::default())?;
     let address = pod.address().context("no network")?;
-    let listen = format!("exec /bin/busybox nc -l -p 7000 -s {address}");
+    let listen = format!("exec /bin/busybox httpd -f -p {address}:7000 -h /work");
     let more = Contents {
         memory: Some(64 << 20),
         ..NOTHING

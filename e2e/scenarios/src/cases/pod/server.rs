@@ -18,8 +18,8 @@ use crate::containers::{Contents, Pod, PodOptions, run};
 use crate::proc;
 
 pub(crate) const CASES: &[Case] = &[
-    case("pod/a_server_under_load", 420, under_load),
-    case("pod/probes_are_answered_while_it_is_kept", 240, probed),
+    case("pod/a_server_under_load", 900, under_load),
+    case("pod/probes_are_answered_while_it_is_kept", 600, probed),
 ];
 
 const PORT: u16 = 8080;

@@ -12,7 +12,7 @@ use crate::cases::agent::tool::{Agent, case, until};
 use crate::cases::containers::COMMAND;
 use crate::containers::{Contents, Device, Pod, PodOptions, Resident, Volume};
 
-pub(crate) const CASES: &[Case] = &[case("pod/frozen_at_one_instant", 420, one_instant)];
+pub(crate) const CASES: &[Case] = &[case("pod/frozen_at_one_instant", 900, one_instant)];
 
 /// Two programs that take turns: each writes its number to the shared file, counts it in a file of its own, and waits
 /// for the other's. At any instant what they have differs by one at most.
