@@ -16,7 +16,7 @@ use crate::process;
 const MAX_RECORD: u64 = 1 << 20;
 
 /// How long a lock may be in the way that somebody took only to look.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The folder.
 #[derive(Clone, Debug)]
