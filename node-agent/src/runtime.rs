@@ -158,6 +158,12 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Where the command of a restore writes what it has to say, if its output becomes the container's.
+    fn words(&self, options: &RestoreOptions) -> Option<PathBuf> {
+        let _ = options;
+        None
+    }
+
     /// Stops a restore that is under way; false: nothing was done, the command itself is to be stopped.
     fn interrupt(&self, options: &RestoreOptions) -> bool {
         let _ = options;

@@ -16,7 +16,7 @@ use crate::process;
 const MAX_RECORD: u64 = 1 << 20;
 
 /// How long a lock may be in the way that somebody took only to look.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Endings of the files that lie beside a record: what the answering of probes says, and what it needs.
 pub(crate) const BESIDE: [&str; 2] = ["answers", "containers"];

@@ -25,7 +25,11 @@ pub(super) async fn restore(
     options: &RestoreOptions,
     stop: &mut Interrupt,
 ) -> Result<u32, Error> {
-    let mut job = Job::start("Restore", driver.restore(options)?, &options.images)?;
+    let (command, images) = (driver.restore(options)?, &options.images);
+    let mut job = match driver.words(options) {
+        None => Job::start("Restore", command, images),
+        Some(words) => Job::start_apart("Restore", command, images, words),
+    }?;
     let ended: Result<(), Error> = match pass(Point::RestoreStarted) {
         Ok(()) => tokio::select! {
             done = job.wait() => done.map_err(|error| explained(driver, options, error).into()),

@@ -60,15 +60,39 @@ impl Job {
         invocation: Invocation,
         images: &Path,
     ) -> Result<Self, RuntimeError> {
+        let said = invocation.log.with_extension("said");
+        let to = File::create(&said).map_err(RuntimeError::file("write", &said))?;
+        let also = to.try_clone().map_err(RuntimeError::file("write", &said))?;
+        Self::spawn(what, invocation, images, said, (to.into(), also.into()))
+    }
+
+    /// Starts one whose output is what the container's will be: nothing of it is kept. `said`: where its own words are.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_apart(
+        what: &'static str,
+        invocation: Invocation,
+        images: &Path,
+        said: PathBuf,
+    ) -> Result<Self, RuntimeError> {
+        let nowhere = (Stdio::null(), Stdio::null());
+        Self::spawn(what, invocation, images, said, nowhere)
+    }
+
+    fn spawn(
+        what: &'static str,
+        invocation: Invocation,
+        images: &Path,
+        said: PathBuf,
+        (to, also): (Stdio, Stdio),
+    ) -> Result<Self, RuntimeError> {
         let Invocation {
             mut command,
             log,
             cancel,
         } = invocation;
         let program = command.get_program().to_string_lossy().into_owned();
-        let said = log.with_extension("said");
-        let to = File::create(&said).map_err(RuntimeError::file("write", &said))?;
-        let also = to.try_clone().map_err(RuntimeError::file("write", &said))?;
         // A group of its own: an interrupt from the terminal is for us, who can stop CRIU without harm.
         command
             .stdin(Stdio::null())

@@ -59,6 +59,10 @@ impl Runtime for Runc {
         restore::command(self, options)
     }
 
+    fn words(&self, options: &RestoreOptions) -> Option<PathBuf> {
+        Some(restore::words(options))
+    }
+
     fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
         restore::knows(self, id)
     }

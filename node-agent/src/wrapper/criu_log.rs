@@ -30,6 +30,12 @@ pub(crate) fn errors(log: &Path) -> String {
         }
         line.truncate(MAX_LINE);
         let text = String::from_utf8_lossy(&line);
+        if let Some(words) = of_plugin(&text) {
+            if plugin.len() < MAX_LINES {
+                plugin.push(words.to_owned());
+            }
+            continue;
+        }
         if !text.contains("Error (") && !text.contains("Error: ") {
             continue;
         }
@@ -44,6 +50,21 @@ pub(crate) fn errors(log: &Path) -> String {
     plugin.extend(criu);
     plugin.truncate(MAX_LINES);
     plugin.join("; ")
+}
+
+/// Hooks in a restore: the plugin's errors begin with them (`plugin/src/guard.rs`), and CRIU puts nothing of its own before
+/// what a plugin says.
+const HOOKS: [&str; 3] = [
+    "RESTORE_EXT_FILE: ",
+    "UPDATE_VMA_MAP: ",
+    "RESUME_DEVICES_LATE: ",
+];
+
+/// The plugin's own words about a hook that failed.
+fn of_plugin(line: &str) -> Option<&str> {
+    let (_, words) = line.split_once("amdgpu_plugin: ")?;
+    let failed = HOOKS.iter().any(|hook| words.starts_with(hook));
+    failed.then(|| words.trim())
 }
 
 /// A line without its time and place: `(00.012345)      1: Error (criu/files.c:12): text`.
@@ -77,6 +98,14 @@ mod tests {
         assert_eq!(
             errors(&log),
             "amdgpu_plugin: No GPU fits; Can't open x: No such file; Restoring FAILED."
+        );
+        let text = "(00.1)      1: amdgpu_plugin: 1 GPUs in the checkpoint, 2 usable here\n\
+            (00.2)      1: amdgpu_plugin: RESTORE_EXT_FILE: CRIU_OP RESTORE failed: Invalid argument\n\
+            (00.3)      1: Error (criu/files-ext.c:53): Unable to restore 0xe\n";
+        std::fs::write(&log, text).expect("log");
+        assert_eq!(
+            errors(&log),
+            "RESTORE_EXT_FILE: CRIU_OP RESTORE failed: Invalid argument; Unable to restore 0xe"
         );
         std::fs::write(&log, [b"Error (".as_slice(), &[0xff; 100_000]].concat()).expect("log");
         assert!(errors(&log).len() < 2000);

@@ -1,5 +1,6 @@
 //! `runc restore`, `crun restore`: of a container whose bundle is there.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::Runc;
@@ -9,6 +10,9 @@ use crate::runtime::{Cancel, Invocation, RestoreOptions, RuntimeError, Tcp};
 
 /// Name that runtimes give to CRIU's log.
 const LOG: &str = "restore.log";
+
+/// What the runtime itself says: its output is the container's.
+const OWN_LOG: &str = "runtime.log";
 
 pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocation, RuntimeError> {
     let bundle = options
@@ -20,6 +24,8 @@ pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocatio
         command.env("CRIU_LIBS_DIR", plugins);
     }
     command
+        .arg("--log")
+        .arg(options.work.join(OWN_LOG))
         .args(["restore", "--detach", "--file-locks", "--ext-unix-sk"])
         .arg("--image-path")
         .arg(&options.images)
@@ -41,6 +47,11 @@ pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocatio
         log: options.work.join(LOG),
         cancel: Cancel::Runtime,
     })
+}
+
+/// Where the runtime's own words are.
+pub(super) fn words(options: &RestoreOptions) -> PathBuf {
+    options.work.join(OWN_LOG)
 }
 
 /// Is there one of this id? What else a runtime may have to say about it ends the restore soon enough.
