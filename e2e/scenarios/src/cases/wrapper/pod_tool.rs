@@ -188,7 +188,9 @@ impl Dumped {
         let main = Resident::in_root(spec.main(&mut pod)?, &pod.root("main"))?;
         spec.side(&mut pod)?;
         let traces = main.leave_traces()?;
-        fs::write(pod.volume("scratch").join("kept"), "of the volume\n")?;
+        for name in ["kept", "once"] {
+            fs::write(pod.volume("scratch").join(name), "of the volume\n")?;
+        }
         let count = pod.volume("scratch").join("below/count");
         until("it counts", || Ok(number(&count) > 1))?;
         let tree = lab.folder("tree")?;
