@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod crds;
 mod demo;
 mod fuzz;
 mod guest;
@@ -32,6 +33,8 @@ enum Verb {
     Demo(demo::Args),
     /// Measure.
     Bench(bench::Args),
+    /// Write the definitions of the API (crds/*.yaml) and their reference (docs/api.md).
+    Crds(crds::Args),
     /// Feed a parser with mutated inputs until it fails.
     Fuzz(fuzz::Args),
     /// Put known defects into the plugin, one at a time, and see that a test fails for each.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Crds(args) => crds::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
         Verb::Soak(args) => soak::run(&args),
