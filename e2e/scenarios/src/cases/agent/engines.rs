@@ -14,10 +14,10 @@ use crate::cases::round_trip::OTHER;
 use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runtime, run};
 
 pub(crate) const CASES: &[Case] = &[
-    case("agent/podman_there_and_back_with_crun", 900, |lab| {
+    case("agent/podman_there_and_back_with_crun", 1800, |lab| {
         there_and_back(lab, Runtime::Crun, &[0, 1])
     }),
-    case("agent/podman_there_and_back_with_runc", 900, |lab| {
+    case("agent/podman_there_and_back_with_runc", 1800, |lab| {
         there_and_back(lab, Runtime::Runc, &[0])
     }),
     case(

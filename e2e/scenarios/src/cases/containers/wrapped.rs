@@ -14,13 +14,21 @@ use crate::case::{BIN, Case, Lab};
 use crate::containers::{Device, PluginForAll, Podman, Resident, run};
 
 pub(crate) const CASES: &[Case] = &[
-    case("containers/podman_through_rocferry_runc", |lab| {
+    slow("containers/podman_through_rocferry_runc", |lab| {
         through(lab, "rocferry-runc")
     }),
-    case("containers/podman_through_rocferry_crun", |lab| {
+    slow("containers/podman_through_rocferry_crun", |lab| {
         through(lab, "rocferry-crun")
     }),
 ];
+
+/// Podman is called some thirty times, each for seconds without KVM.
+const fn slow(name: &'static str, run: fn(&mut Lab) -> Result<()>) -> Case {
+    Case {
+        limit_s: 1500,
+        ..case(name, run)
+    }
+}
 
 /// Where the wrapper looks for tickets: conmon gives it no environment that could name another folder.
 const FOLDER: &str = "/var/lib/rocferry";
