@@ -106,6 +106,9 @@ fn choose(world: &World) -> Step {
         }
         // It was scaled down meanwhile, and does not want the pod that moves any more.
         Owner::Present { .. } if !counted => {
+            if let Some(step) = world.source.pod.and_then(|pod| delete(world, pod)) {
+                return step;
+            }
             return Step::Settle(Outcome::Failed(Failure::ScaledDown));
         }
         _ => {}

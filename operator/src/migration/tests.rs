@@ -309,7 +309,11 @@ fn another_target_is_the_owners_where_it_misses_a_pod() {
         }
     );
     source(&mut world).labelled = false;
-    // Scaled down meanwhile: nobody wants one.
+    // Scaled down meanwhile: nobody wants one, the source neither.
+    assert_eq!(next_step(&world), Step::Wait(Waiting::Release));
+    source(&mut world).owned = false;
+    assert_eq!(next_step(&world), Step::DeleteSource);
+    source(&mut world).deleting = true;
     let unwanted = Step::Settle(Outcome::Failed(Failure::ScaledDown));
     assert_eq!(next_step(&world), unwanted);
     world.owner = Owner::Present {

@@ -30,15 +30,18 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct SourceAgent {
     pub(crate) phase: Phase,
+    /// There is no wrapper: a reboot starts the source.
+    weak: bool,
     restore: Option<Restore>,
     checkpoint: Checkpoint,
     pod: Option<Pod>,
 }
 
 impl SourceAgent {
-    pub(crate) fn new(api: &Api) -> Self {
+    pub(crate) fn new(api: &Api, weak: bool) -> Self {
         Self {
             phase: Phase::Idle,
+            weak,
             restore: api.restore.clone(),
             checkpoint: api.checkpoint.clone(),
             pod: api.pods.get(&SOURCE).cloned(),
@@ -116,7 +119,7 @@ impl SourceAgent {
                 }
             }
             Phase::Dumped => {
-                if aborted || (!calm && rng.u8(..) < 8) {
+                if aborted || (!calm && rng.u8(..) < 24) {
                     self.thaw(machine);
                 } else if rng.bool() && online {
                     upload(api);
@@ -164,6 +167,15 @@ impl SourceAgent {
             self.thaw(machine);
             return;
         }
+        let cold = machine
+            .processes
+            .get(&SOURCE)
+            .is_some_and(|process| process.line == Line::Cold);
+        if cold && self.decision() != Some(Decision::Committed) {
+            // The node was rebooted: it runs already.
+            self.phase = Phase::Thawed;
+            return;
+        }
         let committed = self.decision() == Some(Decision::Committed);
         if committed && self.pod.as_ref().is_none_or(|pod| pod.deleting) {
             // cgroup.kill, and seen empty.
@@ -186,7 +198,11 @@ impl SourceAgent {
             upload(api);
         }
         if api.checkpoint.fence.is_none() {
-            api.checkpoint.fence = Some(FenceKind::Wrapper);
+            api.checkpoint.fence = Some(if self.weak {
+                FenceKind::Freezer
+            } else {
+                FenceKind::Wrapper
+            });
             api.checkpoint.version += 1;
         }
         api.report_source(SourceState::Frozen);
@@ -205,7 +221,7 @@ fn upload(api: &mut Api) {
 pub(crate) struct TargetAgent {
     restore: Option<Restore>,
     /// In its journal: the pod that it has the right to let run.
-    thawing: Option<PodId>,
+    pub(crate) thawing: Option<PodId>,
 }
 
 impl TargetAgent {

@@ -91,6 +91,8 @@ pub(crate) struct Owner {
     pub(crate) exists: bool,
     pub(crate) desired: usize,
     pub(crate) changed: bool,
+    /// Somebody has changed the number since.
+    pub(crate) scaled: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,6 +160,7 @@ impl Api {
                 exists: owned,
                 desired: 1 + siblings,
                 changed: false,
+                scaled: false,
             },
             next_pod: 1,
         }

@@ -32,7 +32,10 @@ pub(crate) fn strike(model: &mut Model) {
         9 if model.api.owner.kind != OwnerKind::Nobody => match model.rng.u8(..12) {
             0 => model.api.owner.exists = false,
             1..=4 => model.api.owner.changed = true,
-            _ => model.api.owner.desired = model.rng.usize(..4),
+            _ => {
+                model.api.owner.desired = model.rng.usize(..4);
+                model.api.owner.scaled = true;
+            }
         },
         10 => model.source.restart(&mut model.machines[SOURCE_NODE]),
         11 => model.now += model.rng.i64(0..20),
@@ -81,7 +84,9 @@ pub(crate) struct Ambush {
     span: i64,
 }
 
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 17] = [
+    "AddFinalizer",
+    "Thawing",
     "Claim",
     "Guard",
     "RecordTarget",
@@ -100,12 +105,12 @@ const STEPS: [&str; 15] = [
 ];
 
 impl Ambush {
-    /// For about half of all episodes.
+    /// For most episodes.
     pub(crate) fn lay(rng: &mut fastrand::Rng) -> Option<Self> {
-        let (step, what) = (STEPS[rng.usize(..STEPS.len())], rng.u8(..20));
-        let span = rng.i64(10..200);
+        let (step, what) = (STEPS[rng.usize(..STEPS.len())], rng.u8(..16));
+        let span = rng.i64(10..1200);
         let after = rng.u8(..3);
-        (what < 10).then_some(Self {
+        (what < 12).then_some(Self {
             step,
             what,
             after,
@@ -154,7 +159,19 @@ impl Ambush {
             }
             // A leader that sleeps, and wakes up with the world as it was.
             7 => model.asleep = Some((0, model.now + self.span)),
-            8 => model.api.owner.desired = 0,
+            8 => {
+                model.api.owner.desired = 0;
+                model.api.owner.scaled = true;
+            }
+            9 => {
+                model.api.checkpoint.deleting = true;
+                model.api.checkpoint.version += 1;
+            }
+            // As above, and it takes every node for lost.
+            10 => {
+                model.operators[0].blind();
+                model.asleep = Some((0, model.now + self.span));
+            }
             _ => {
                 if let Some(pod) = pod {
                     model.machines[target].processes.remove(&pod);

@@ -9,12 +9,18 @@ use crate::machines::Machine;
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
     pods: BTreeMap<PodId, Pod>,
+    /// It has deleted a pod that runs, without having been scaled.
+    pub(crate) deleted: Option<PodId>,
+    /// It has made a pod.
+    pub(crate) made: bool,
 }
 
 impl Controller {
     pub(crate) fn new(api: &Api) -> Self {
         Self {
             pods: api.pods.clone(),
+            deleted: None,
+            made: false,
         }
     }
 
@@ -79,6 +85,7 @@ impl Controller {
                 marked: gated,
                 early: api.before_claim(),
             });
+            self.made |= gated;
             let made = api.pods[&id].clone();
             self.pods.insert(id, made);
         } else if active.len() > desired {
@@ -86,7 +93,11 @@ impl Controller {
             let waiting = active.iter().find(|id| self.pods[id].gated).copied();
             let victim = waiting.unwrap_or_else(|| active[rng.usize(..active.len())]);
             // The policy refuses the deletion of a guarded pod.
+            let (open, scaled) = (api.gates(), api.owner.scaled);
             if let Some(pod) = api.pods.get_mut(&victim).filter(|pod| !pod.guarded) {
+                if open && !scaled && !pod.gated && !pod.deleting {
+                    self.deleted = Some(victim);
+                }
                 pod.deleting = true;
             }
             let now = api.pods.get(&victim).cloned();

@@ -26,14 +26,14 @@ use chaos::Ambush;
 use controller::{Controller, scheduler};
 use machines::{Line, Machine, ProcessState};
 use operator::Operator;
-use rocferry_crds::v1alpha1::Mode;
+use rocferry_crds::v1alpha1::{Fence, Mode};
 use rocferry_operator::migration::{Claim, Marks, Named, Outcome, Step, Sweep, sweep};
 use truth::Truth;
 
 /// Random actions of the ordinary test run; the calm ends of episodes are not counted.
-const STEPS: u64 = 400_000;
+const STEPS: u64 = 1_000_000;
 /// Actions of an episode while things happen to it.
-const CHAOS: u32 = 600;
+const CHAOS: u32 = 1500;
 /// Most rounds in which everything works again.
 const CALM: u32 = 160;
 /// Rounds without any change after which nothing is to be expected any more.
@@ -47,13 +47,15 @@ pub(crate) struct Model {
     pub(crate) machines: Vec<Machine>,
     pub(crate) source: SourceAgent,
     pub(crate) targets: Vec<TargetAgent>,
-    operators: Vec<Operator>,
+    pub(crate) operators: Vec<Operator>,
     controller: Controller,
     pub(crate) truth: Truth,
     pub(crate) now: i64,
     calm: bool,
-    /// One event in so many actions.
+    /// One event in so many actions; 0: none.
     rarity: u8,
+    /// Nothing is done to it from outside.
+    quiet: bool,
     ambush: Option<Ambush>,
     /// A connection that comes back.
     pub(crate) mend: Option<(usize, i64)>,
@@ -83,6 +85,8 @@ impl Model {
             0
         };
         let api = Api::new(mode, kind, siblings);
+        let weak = rng.u8(..4) == 0;
+        let quiet = rng.u8(..16) == 0;
         let mut machines: Vec<Machine> = (0..4).map(|_| Machine::new()).collect();
         for (id, pod) in &api.pods {
             let line = if *id == api::SOURCE {
@@ -98,18 +102,26 @@ impl Model {
             machines[pod.node.unwrap()].processes.insert(*id, process);
         }
         Self {
-            source: SourceAgent::new(&api),
+            source: SourceAgent::new(&api, weak),
             targets: machines.iter().map(|_| TargetAgent::new(&api)).collect(),
             operators: vec![
                 Operator::new(&api, &machines),
                 Operator::new(&api, &machines),
             ],
             controller: Controller::new(&api),
-            truth: Truth::default(),
+            truth: Truth {
+                weak,
+                ..Truth::default()
+            },
             now: 0,
             calm: false,
-            rarity: [6, 20, 60, 200][rng.usize(..4)],
-            ambush: Ambush::lay(&mut rng),
+            rarity: if quiet {
+                0
+            } else {
+                [6, 20, 60, 200][rng.usize(..4)]
+            },
+            quiet,
+            ambush: Ambush::lay(&mut rng).filter(|_| !quiet),
             mend: None,
             asleep: None,
             outcome: None,
@@ -148,11 +160,11 @@ impl Model {
                 let node = self.rng.usize(..self.machines.len());
                 self.kubelet(node);
             }
-            13 => self.controller.act(&mut self.api, &mut self.rng),
+            13 => self.control(),
             14 => scheduler(&mut self.api, &self.machines, &mut self.rng),
             _ => self.collect(),
         }
-        if self.rng.u8(..self.rarity) == 0 {
+        if self.rarity > 0 && self.rng.u8(..self.rarity) == 0 {
             chaos::strike(self);
         }
         self.now += 1;
@@ -224,7 +236,12 @@ impl Model {
         {
             return;
         }
-        let step = self.operators[which].act(&mut self.api, self.now, DEADLINE);
+        let fence = if self.truth.weak {
+            Fence::BestEffort
+        } else {
+            Fence::Required
+        };
+        let step = self.operators[which].act(&mut self.api, self.now, DEADLINE, fence);
         self.remember();
         if self.operators[which].deleted_owned {
             self.truth
@@ -309,10 +326,26 @@ impl Model {
                 &mut self.rng,
                 self.calm,
             );
+            let thawing = agent.thawing.is_some();
             if self.verbose && before != machine.processes {
                 self.log
                     .push(format!("{} node {node}: {:?}", self.now, machine.processes));
             }
+            if thawing {
+                self.spring("Thawing");
+            }
+        }
+    }
+
+    fn control(&mut self) {
+        self.controller.act(&mut self.api, &mut self.rng);
+        if let Some(pod) = self.controller.deleted {
+            self.truth
+                .fault(format!("the controller has deleted pod {pod}"));
+        }
+        if self.quiet && self.api.mode == Mode::Held && self.controller.made {
+            self.truth
+                .fault("the controller has made a pod in a quiet move".to_owned());
         }
     }
 
@@ -402,7 +435,7 @@ impl Model {
                 self.kubelet(node);
             }
             self.controller.refresh(&self.api);
-            self.controller.act(&mut self.api, &mut self.rng);
+            self.control();
             scheduler(&mut self.api, &self.machines, &mut self.rng);
             self.collect();
             self.run();

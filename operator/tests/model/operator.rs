@@ -49,6 +49,10 @@ impl Operator {
         }
     }
 
+    pub(crate) fn blind(&mut self) {
+        self.reachable.fill(false);
+    }
+
     fn place(&self, mode: Mode, restore: &Restore) -> (Place, Option<NodeIndex>) {
         // The node of the source is as good as any other once the source is gone.
         let first = usize::from(mode == Mode::Held && restore.evidence.is_none());
@@ -107,7 +111,13 @@ impl Operator {
         found.map(|(id, _)| *id).collect()
     }
 
-    pub(crate) fn observe(&self, now: i64, mode: Mode, deadline: i64) -> Option<World> {
+    pub(crate) fn observe(
+        &self,
+        now: i64,
+        mode: Mode,
+        deadline: i64,
+        fence: Fence,
+    ) -> Option<World> {
         let restore = self.restore.as_ref()?;
         let target = restore.target.as_ref().map(|named| {
             let pod = match named.pod {
@@ -155,7 +165,7 @@ impl Operator {
             now: Seconds(now),
             request: Request {
                 mode,
-                fence: Fence::Required,
+                fence,
                 deadline: Seconds(deadline),
                 deleting: restore.deleting,
                 finalizer: restore.finalizer,
@@ -203,8 +213,14 @@ impl Operator {
     }
 
     /// Takes one step, on the objects as they are.
-    pub(crate) fn act(&mut self, api: &mut Api, now: i64, deadline: i64) -> Option<Step> {
-        let world = self.observe(now, api.mode, deadline)?;
+    pub(crate) fn act(
+        &mut self,
+        api: &mut Api,
+        now: i64,
+        deadline: i64,
+        fence: Fence,
+    ) -> Option<Step> {
+        let world = self.observe(now, api.mode, deadline, fence)?;
         let step = next_step(&world);
         let seen = self.restore.clone()?;
         let version = seen.version;

@@ -15,6 +15,8 @@ pub(crate) struct Truth {
     pub(crate) acknowledged: u64,
     /// A restored copy has run.
     pub(crate) target_ran: bool,
+    /// The source's fence is its frozen cgroup alone, as was accepted: a reboot of its node starts it.
+    pub(crate) weak: bool,
     /// What went wrong.
     pub(crate) faults: Vec<String>,
 }
@@ -41,7 +43,7 @@ impl Truth {
     /// A pod's containers start anew.
     pub(crate) fn cold_start(&mut self, api: &Api, pod: PodId) {
         let early = api.pods.get(&pod).is_some_and(|pod| pod.early);
-        if api.before_claim() || (early && pod != SOURCE) {
+        if api.before_claim() || (early && pod != SOURCE) || (self.weak && pod == SOURCE) {
             return;
         }
         let Some(restore) = &api.restore else {
@@ -79,7 +81,7 @@ impl Truth {
         if decided && decision.is_some() && decision != before {
             self.fault(format!("the decision went from {before:?} to {decision:?}"));
         }
-        if decision == Some(Decision::Committed) && running.contains(&SOURCE) {
+        if decision == Some(Decision::Committed) && running.contains(&SOURCE) && !self.weak {
             self.fault("the source runs after the commit".to_owned());
         }
         if decision == Some(Decision::Committed) && api.checkpoint.image != Image::Durable {
