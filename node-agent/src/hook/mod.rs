@@ -7,7 +7,7 @@
 //! A hook that fails would keep the container from starting. This one fails only when it is told to (`--strict`): else it
 //! ends with 0 and a line in the system's log.
 //!
-//! By the name `rocferry-action` the same program is CRIU's action script ([`action`]).
+//! By the name `rocferry-action` the same program is CRIU's action script (`action.rs`).
 
 mod action;
 mod error;
