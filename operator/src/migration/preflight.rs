@@ -214,9 +214,12 @@ mod tests {
         assert!(refusal(|facts| facts.quota = false).contains("mode: StopFirst"));
     }
 
+    /// What is different, and what is said then.
+    type Case = (fn(&mut Facts), &'static str);
+
     #[test]
     fn refusals_say_what_would_allow_it() {
-        let cases: [(fn(&mut Facts), &str); 7] = [
+        let cases: [Case; 7] = [
             (
                 |facts| facts.after = After::LeaveRunning,
                 "set after: KeepFrozen",
@@ -248,6 +251,6 @@ mod tests {
             mutating: false,
             ..facts()
         };
-        assert!(choose_mode(&bare).is_ok());
+        assert_eq!(choose_mode(&bare).expect("possible").0, Mode::Held);
     }
 }

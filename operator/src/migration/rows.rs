@@ -190,10 +190,10 @@ const EVENTS: [Event; 15] = [
         }
     }),
     ("user deletes the target's pod", |world| {
-        change_target(world, |pod| pod.deleting = true)
+        change_target(world, |pod| pod.deleting = true);
     }),
     ("user deletes the request", |world| {
-        world.request.deleting = true
+        world.request.deleting = true;
     }),
     ("source's node lost", |world| world.source.reachable = false),
     (
@@ -217,7 +217,7 @@ const EVENTS: [Event; 15] = [
         }
     }),
     ("kubelet evicts the target", |world| {
-        change_target(world, |pod| pod.failed = true)
+        change_target(world, |pod| pod.failed = true);
     }),
     ("restore fails", |world| {
         if let Some(target) = &mut world.target
@@ -227,10 +227,10 @@ const EVENTS: [Event; 15] = [
         }
     }),
     ("a person thaws the source by override", |world| {
-        world.source.state = SourceState::Overridden
+        world.source.state = SourceState::Overridden;
     }),
     ("store lost, or checkpoint failed", |world| {
-        world.source.image = Image::Failed
+        world.source.image = Image::Failed;
     }),
     ("time over", |world| world.now = world.request.deadline),
 ];

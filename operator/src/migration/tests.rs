@@ -75,11 +75,11 @@ fn held_from_begin_to_end() {
                 w.source.fence = Some(FenceKind::Wrapper);
             }),
             (Step::Wait(Waiting::ImageDurable), |w| {
-                w.source.image = Image::Durable
+                w.source.image = Image::Durable;
             }),
             (Step::ChooseTarget { node }, |w| w.target = Some(not_made())),
             (Step::CreateTarget, |w| {
-                w.target.as_mut().expect("chosen").pod = TargetView::Unrecorded
+                w.target.as_mut().expect("chosen").pod = TargetView::Unrecorded;
             }),
             (Step::RecordTarget, |w| {
                 w.target = Some(target(TargetState::Pending, false, TargetOrigin::Operator));
@@ -108,7 +108,7 @@ fn held_from_begin_to_end() {
             }),
             (Step::OpenReadiness, |w| pod(w).ready = true),
             (Step::Settle(Outcome::Moved), |w| {
-                w.request.outcome = Some(Outcome::Moved)
+                w.request.outcome = Some(Outcome::Moved);
             }),
             (Step::Unguard, |w| w.guarded = Guarded::None),
             (Step::RemoveFinalizer, |w| w.request.finalizer = false),
@@ -132,14 +132,14 @@ fn stop_first_from_begin_to_end() {
             }),
             (Step::DeleteSource, |w| source(w).deleting = true),
             (Step::Wait(Waiting::SourceGone), |w| {
-                w.source.state = SourceState::Gone
+                w.source.state = SourceState::Gone;
             }),
             (Step::Accept(SourceEvidence::Gone), |w| {
                 w.request.evidence = Some(SourceEvidence::Gone);
             }),
             (Step::Wait(Waiting::SourceGone), |w| w.source.pod = None),
             (Step::Wait(Waiting::VolumesDetached), |w| {
-                w.source.detached = true
+                w.source.detached = true;
             }),
             (Step::Wait(Waiting::OwnersPod), |w| w.owners_pod = true),
             (Step::UseOwnersPod, |w| {
@@ -161,7 +161,7 @@ fn stop_first_from_begin_to_end() {
                 pod(w).ready = true;
             }),
             (Step::Settle(Outcome::Moved), |w| {
-                w.request.outcome = Some(Outcome::Moved)
+                w.request.outcome = Some(Outcome::Moved);
             }),
             (Step::Unguard, |w| w.guarded = Guarded::None),
             (Step::RemoveFinalizer, |w| w.request.finalizer = false),
@@ -193,15 +193,15 @@ fn an_abort_lets_the_source_go_on() {
     world.request.decision = Decision::Aborted;
     let stages: [Stage; 7] = [
         (Step::GiveUpTarget, |w| {
-            (w.target, w.leftovers) = (None, true)
+            (w.target, w.leftovers) = (None, true);
         }),
         (Step::DeleteLeftovers, |w| w.leftovers = false),
         // The agent reads the decision in the request: it has to stay until then.
         (Step::Wait(Waiting::SourceThawed), |w| {
-            w.source.reachable = false
+            w.source.reachable = false;
         }),
         (Step::Wait(Waiting::SourceNode), |w| {
-            w.source.state = SourceState::Thawed
+            w.source.state = SourceState::Thawed;
         }),
         (Step::Settle(aborted), |w| {
             w.request.outcome = Some(Outcome::Failed(Failure::Aborted(AbortReason::Cancelled)));

@@ -173,11 +173,11 @@ fn promises_count_until_they_are_taken_back() {
     );
     assert!(!full.exhausted);
     // Asked again, a request does not stand in its own way; nor does news of the node take promises away.
-    assert!(nodes.place(&demand("s", 4)).is_ok());
+    nodes.place(&demand("s", 4)).unwrap();
     nodes.set(node("a", 1, 0x74a1));
-    assert!(nodes.place(&demand("t", 1)).is_err());
+    nodes.place(&demand("t", 1)).unwrap_err();
     nodes.release("r");
-    assert!(nodes.place(&demand("t", 1)).is_ok());
+    nodes.place(&demand("t", 1)).unwrap();
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn several_containers_get_different_gpus() {
         .flat_map(|(_, mapping)| mapping.iter().map(|(_, to)| to))
         .collect();
     assert_eq!((placed.mappings.len(), all.len()), (2, 8));
-    assert!(nodes.place(&demand("s", 1)).is_err());
+    nodes.place(&demand("s", 1)).unwrap_err();
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn every_reason_is_told() {
     let mut told = BTreeSet::from([Reason::TooFewGpus]);
     for (change, reason, text) in cases {
         let (mut facts, mut wanted) = (node("a", 1, 0x74a1), demand("r", 2));
-        assert!(cluster([facts.clone()]).place(&wanted).is_ok());
+        cluster([facts.clone()]).place(&wanted).unwrap();
         change(&mut facts, &mut wanted);
         let mut nodes = cluster([facts]);
         let refused = nodes.place(&wanted).expect_err("is placed");

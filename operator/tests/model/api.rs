@@ -106,7 +106,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(mode: Mode, kind: OwnerKind, siblings: usize) -> Self {
+    pub(crate) fn new(mode: Mode, kind: OwnerKind, siblings: u32) -> Self {
         let owned = kind != OwnerKind::Nobody;
         let pod = Pod {
             node: Some(SOURCE_NODE),
@@ -124,7 +124,7 @@ impl Api {
         let mut pods = BTreeMap::from([(SOURCE, pod.clone())]);
         for sibling in 0..siblings {
             pods.insert(
-                100 + sibling as PodId,
+                100 + sibling,
                 Pod {
                     node: Some(1),
                     ..pod.clone()
@@ -158,7 +158,7 @@ impl Api {
             owner: Owner {
                 kind,
                 exists: owned,
-                desired: 1 + siblings,
+                desired: 1 + siblings as usize,
                 changed: false,
                 scaled: false,
             },

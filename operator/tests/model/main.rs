@@ -80,7 +80,7 @@ impl Model {
             _ => (Mode::StopFirst, OwnerKind::ReplicaSet),
         };
         let siblings = if kind == OwnerKind::ReplicaSet {
-            rng.usize(..3)
+            rng.u32(..3)
         } else {
             0
         };

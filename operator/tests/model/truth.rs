@@ -57,7 +57,8 @@ impl Truth {
         let again = pod == SOURCE && (!promised || restore.decision == Decision::Aborted);
         match restore.outcome {
             None if !again => self.fault(format!("pod {pod} starts cold under the migration")),
-            Some(Outcome::Moved) if api.active() > api.owner.desired => {
+            // An owner that was scaled may have one too many of its own for a moment.
+            Some(Outcome::Moved) if api.active() > api.owner.desired && !api.owner.scaled => {
                 self.fault(format!("pod {pod} starts cold beside the moved one"));
             }
             _ => {}
