@@ -146,7 +146,7 @@ fn others_killed(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;
     let agent = Agent::new(lab)?;
     let (pod, resident) = self::pod(lab, "vram:64M")?;
-    for (who, words) in [("CRIU", "criu swrk "), ("runc", "runc --root ")] {
+    for (who, words) in [("CRIU", "criu: dump "), ("runc", "runc --root ")] {
         for agent_too in [false, true] {
             let say = || format!("{who} is killed, the agent too: {agent_too}");
             lab.sim.set("delay_us_per_mib", "100000")?;
