@@ -146,7 +146,7 @@ fn others_killed(lab: &mut Lab) -> Result<()> {
     lab.sim.load("preset=gfx90a-1")?;
     let agent = Agent::new(lab)?;
     let (pod, resident) = self::pod(lab, "vram:64M")?;
-    for (who, begins) in [("CRIU", "criu "), ("runc", "runc ")] {
+    for (who, words) in [("CRIU", "criu: dump "), ("runc", "runc --root ")] {
         for agent_too in [false, true] {
             let say = || format!("{who} is killed, the agent too: {agent_too}");
             lab.sim.set("delay_us_per_mib", "100000")?;
@@ -156,7 +156,7 @@ fn others_killed(lab: &mut Lab) -> Result<()> {
                 Ok(lab.sim.counter("process_info")? > 0)
             })?;
             let all = proc::all()?;
-            let victim = all.iter().find(|(_, command)| command.starts_with(begins));
+            let victim = all.iter().find(|(_, command)| command.contains(words));
             let victim = victim.with_context(|| format!("no {who} runs: {all:?}"))?.0;
             if agent_too {
                 kill(i32::try_from(child.id())?)?;
