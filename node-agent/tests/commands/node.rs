@@ -143,7 +143,7 @@ fn a_record_that_cannot_be_read_stops_everything() {
     run(state.path(), &["status"]);
     let path = state.path().join("journal/checkpoint-1.json");
     let mut newer = record("checkpoint-1", None);
-    newer["version"] = json!(2);
+    newer["version"] = json!(3);
     for text in ["{", &newer.to_string()] {
         fs::write(&path, text).expect("written");
         for words in [&["status"][..], &["recover"], &["thaw", "17"]] {
