@@ -1,5 +1,6 @@
 //! `rocferry-agent recover`: what is done about records whose agent is gone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -186,7 +187,10 @@ fn hold(mut entry: Entry) -> Result<(), Error> {
 /// Whoever still dumps comes to an end, without harm to what is dumped.
 async fn end_workers(record: &Record) {
     let Some(spool) = &record.spool else { return };
-    let workers = process::users_of(spool);
+    let mut workers = process::users_of(spool);
+    // CRIU's code in them has its log open while they are dumped: they are not to be waited for, and never to be killed.
+    let dumped = dumped(record);
+    workers.retain(|pid| !dumped.contains(pid));
     if end_of(workers.clone(), ENTERING).await {
         return;
     }
@@ -208,6 +212,24 @@ async fn end_workers(record: &Record) {
         kill(*pid);
     }
     end_of(workers, KILL).await;
+}
+
+/// The processes that are dumped, as far as they can be found.
+fn dumped(record: &Record) -> BTreeSet<u32> {
+    let parts = record.pod.iter().flat_map(|pod| &pod.parts);
+    let subjects = parts
+        .map(|part| &part.subject)
+        .chain(std::iter::once(&record.subject));
+    let mut found = BTreeSet::new();
+    for subject in subjects {
+        if let Some(init) = subject.init.filter(|init| init.is_alive()) {
+            found.extend(process::tree(init.pid));
+        }
+        if let Some(cgroup) = &subject.cgroup {
+            found.extend(cgroup.processes().unwrap_or_default());
+        }
+    }
+    found
 }
 
 /// A CRIU that was killed with its agent has left GPU queues stopped. Whether it was is not known: it does no harm to
@@ -291,5 +313,57 @@ impl Cgroup {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::journal::{After, Journal};
+    use crate::process::ProcessId;
+    use crate::runtime::RuntimeKind;
+
+    #[tokio::test]
+    async fn what_is_dumped_is_no_worker_whatever_it_has_open() {
+        let state = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(state.path()).expect("a journal");
+        let subject = Subject {
+            runtime: RuntimeKind::Bare,
+            name: "dumped".to_owned(),
+            id: "dumped".to_owned(),
+            init: None,
+            cgroup: None,
+            program: None,
+            root: None,
+        };
+        let entry = journal
+            .begin(Work::Checkpoint, After::LeaveRunning, subject, true)
+            .expect("a record");
+        let spool = entry.record().spool.clone().expect("a spool");
+        let log = spool.join("dump.log");
+        let open = |log: &std::path::Path| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "exec 3>\"$0\"; echo >&3; exec sleep 600"]);
+            command.arg(log).spawn().expect("a shell")
+        };
+        let (mut dumped, mut worker) = (open(&log), open(&spool.join("image")));
+        while !(log.exists() && spool.join("image").exists()) {
+            std::thread::yield_now();
+        }
+        let mut record = entry.record().clone();
+        record.subject.init = ProcessId::of(dumped.id()).ok();
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            worker.kill().expect("ours");
+            worker.wait().expect("ended");
+        });
+        end_workers(&record).await;
+        ending.join().expect("no panic");
+        let ended = dumped.try_wait().expect("ours");
+        assert!(ended.is_none(), "{ended:?}");
+        dumped.kill().expect("ours");
+        dumped.wait().expect("ended");
     }
 }
