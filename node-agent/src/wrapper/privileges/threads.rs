@@ -42,9 +42,6 @@ pub(super) fn excess(granted: &Granted, thread: &Thread) -> Vec<String> {
     if granted.no_new_privs && !credentials.no_new_privs {
         found.push("processes without no_new_privs".to_owned());
     }
-    if granted.seccomp && thread.seccomp == 0 {
-        found.push("processes without a seccomp filter".to_owned());
-    }
     found
 }
 
@@ -71,7 +68,6 @@ mod tests {
             bounding: Capabilities(set),
             reachable: Capabilities(set),
             no_new_privs: true,
-            seccomp: true,
             mounts: HashMap::new(),
             masked: Vec::new(),
         }
@@ -103,7 +99,7 @@ mod tests {
     fn each_right_beyond_is_named() {
         let admin = named("CAP_SYS_ADMIN");
         type Change<'a> = &'a dyn Fn(&mut Thread);
-        let cases: [(&str, Change<'_>); 11] = [
+        let cases: [(&str, Change<'_>); 10] = [
             ("CAP_SYS_ADMIN (in its bounding set)", &|t| {
                 t.credentials.bounding = admin;
             }),
@@ -126,7 +122,6 @@ mod tests {
             ("processes without no_new_privs", &|t| {
                 t.credentials.no_new_privs = false;
             }),
-            ("processes without a seccomp filter", &|t| t.seccomp = 0),
         ];
         for (words, change) in cases {
             let mut thread = thread();

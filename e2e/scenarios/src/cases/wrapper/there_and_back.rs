@@ -24,18 +24,19 @@ fn there_and_back(lab: &mut Lab) -> Result<()> {
         devices: &gpu,
         ..Contents::new("main", MAIN)
     })?;
-    let traces = Resident::in_root(pid, &pod.root("main"))?.leave_traces()?;
+    let resident = Resident::in_root(pid, &pod.root("main"))?;
+    let traces = resident.leave_traces()?;
     let id = stored(&first, &keys, &pod)?;
-    drop(pod);
+    drop((resident, pod));
     nobody_runs()?;
 
     lab.sim.load(&format!("{MACHINE} {OTHER}"))?;
     let folder = lab.folder("state")?;
     let there = first.elsewhere(lab)?;
     let there = Machine::new(lab, there, folder, 2)?;
-    let pod = restored(lab, &there, &keys, &id, &traces)?;
+    let (resident, pod) = restored(lab, &there, &keys, &id, &traces)?;
     let id = stored(&there.agent, &keys, &pod)?;
-    drop(pod);
+    drop((resident, pod));
     nobody_runs()?;
 
     lab.sim.load(MACHINE)?;
@@ -65,14 +66,14 @@ fn stored(agent: &Agent, keys: &Keys, pod: &Pod) -> Result<String> {
     Ok(id.to_owned())
 }
 
-/// Restores it in a new pod of a machine, held and let go.
+/// Restores it in a new pod of a machine, held and let go. A resident that is dropped is killed.
 fn restored(
     lab: &mut Lab,
     machine: &Machine,
     keys: &Keys,
     id: &str,
     traces: &Traces,
-) -> Result<Pod> {
+) -> Result<(Resident, Pod)> {
     let mut pod = machine.pod(lab)?;
     let uid = pod.uid.clone();
     let words = [
@@ -99,6 +100,7 @@ fn restored(
     let decided = decide(&uid, &["commit", "--source", "gone"]);
     machine.agent.run(&decided)?.is(0)?;
     machine.agent.run(&["thaw", "--pod-uid", &uid])?.is(0)?;
-    Resident::in_root(pid, &pod.root("main"))?.is_as(traces)?;
-    Ok(pod)
+    let resident = Resident::in_root(pid, &pod.root("main"))?;
+    resident.is_as(traces)?;
+    Ok((resident, pod))
 }
