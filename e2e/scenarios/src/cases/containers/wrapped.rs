@@ -1,4 +1,4 @@
-//! `podman --runtime` with the runtime wrapper, for runc and for crun: containers that are none of ours, and one with a
+//! `podman --runtime` with the runtime wrapper, for runc: containers that are none of ours, and one with a
 //! ticket, through conmon.
 
 use std::fs;
@@ -13,14 +13,9 @@ use super::{COMMAND, case};
 use crate::case::{BIN, Case, Lab};
 use crate::containers::{Device, PluginForAll, Podman, Resident, run};
 
-pub(crate) const CASES: &[Case] = &[
-    slow("containers/podman_through_rocferry_runc", |lab| {
-        through(lab, "rocferry-runc")
-    }),
-    slow("containers/podman_through_rocferry_crun", |lab| {
-        through(lab, "rocferry-crun")
-    }),
-];
+pub(crate) const CASES: &[Case] = &[slow("containers/podman_through_rocferry_runc", |lab| {
+    through(lab, "rocferry-runc")
+})];
 
 /// Podman is called some thirty times, each for seconds without KVM.
 const fn slow(name: &'static str, run: fn(&mut Lab) -> Result<()>) -> Case {
