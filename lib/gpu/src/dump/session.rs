@@ -276,7 +276,7 @@ mod tests {
             false
         }
         fn images(&self) -> &dyn ImageDir {
-            unimplemented!("no image is written")
+            unreachable!("no image is written")
         }
         fn fdstore_add(&self, _: BorrowedFd<'_>) -> io::Result<FdStoreId> {
             Err(io::ErrorKind::Unsupported.into())

@@ -50,7 +50,7 @@ fn through(lab: &mut Lab, name: &str) -> Result<()> {
     let program = program.to_str().context("path")?;
     let podman = Podman::through(program, &scratch)?;
     plain(&podman)?;
-    restored(lab, &podman, &scratch, name)
+    restored(lab, &podman, &scratch)
 }
 
 /// They run as without it: detached, with a terminal, with descriptors of their own.
@@ -130,7 +130,7 @@ fn plain(podman: &Podman) -> Result<()> {
 }
 
 /// A container that is created anew comes back as it was, held until its thaw.
-fn restored(lab: &mut Lab, podman: &Podman, scratch: &Path, runtime: &str) -> Result<()> {
+fn restored(lab: &mut Lab, podman: &Podman, scratch: &Path) -> Result<()> {
     let devices = Device::of_gpus(&lab.sim, &[0, 1])?;
     podman.start("gpu", &devices, COMMAND)?;
     let resident = Resident::new(podman.pid("gpu")?)?;
@@ -175,9 +175,7 @@ fn restored(lab: &mut Lab, podman: &Podman, scratch: &Path, runtime: &str) -> Re
     // One that fails says why through conmon, and can be tried again.
     lab.sim.fault("kfd.criu_op.restore 1 EINVAL")?;
     let why = podman.run(&["start", "again"])?.failed()?;
-    // crun passes on what CRIU says last, and of all lines Podman shows the one with "No such file".
-    let passed_on = runtime == "rocferry-crun" || why.contains("CRIU_OP RESTORE");
-    ensure!(passed_on, "the reason is lost: {why}");
+    ensure!(why.contains("CRIU_OP RESTORE"), "the reason is lost: {why}");
     let log = format!("/run/rocferry/logs/id_{id}.restore.log");
     let log = fs::read_to_string(&log).with_context(|| format!("no {log}"))?;
     ensure!(log.contains("CRIU_OP RESTORE"), "another reason: {log}");
