@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod guest;
 mod images;
+mod machines;
 mod mutants;
 mod reboot;
 mod servers;

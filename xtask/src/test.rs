@@ -1,6 +1,5 @@
 //! `cargo xtask test`: unit tests, the simulator's conformance, and all scenarios with real CRIU.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use anyhow::{Result, bail};
 use rocferry_vm::{Lab, Stream, Userland, source_root};
 
 use crate::guest::{self, Programs};
+use crate::machines::{self, Choice};
 use crate::reboot;
 
 /// Sets of GPUs that the simulator's own conformance is checked on.
@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// How often each scenario runs, one time after the other: shows what fails now and then.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Machines that run scenarios at once; each keeps about one processor busy and takes up to 5 GiB.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    machines: u32,
     /// Print the names of the scenarios and stop.
     #[arg(long)]
     list: bool,
@@ -34,13 +37,6 @@ pub(crate) struct Args {
     #[arg(long)]
     no_conformance: bool,
 }
-
-/// Exit status of the scenarios after a case that hung: go on in a new machine.
-const HUNG: i32 = 3;
-
-/// What the console of a machine says that met a breakpoint of the kernel's own code patching after its
-/// removal: a fault of QEMU's translator with several processors, which no code of ours can cause.
-const TRANSLATOR_FAULT: &str = "Oops: int3";
 
 /// What has passed and failed so far.
 #[derive(Debug, Default)]
@@ -65,6 +61,13 @@ impl Tally {
             self.skipped += 1;
         }
     }
+
+    /// With what another one counted.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.skipped += other.skipped;
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -80,28 +83,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     lab.prepare(&args.userland)?;
     let programs = with_c_plugin(Programs::build(&lab)?)?;
     let mut tally = Tally::default();
-    if everything && !args.no_conformance {
-        conformance(&lab, &programs, &mut tally)?;
-    }
-    for &userland in &args.userland {
-        let (reboots, others): (Vec<_>, Vec<_>) = args
-            .names
-            .iter()
-            .cloned()
-            .partition(|name| name.starts_with(reboot::PREFIX));
-        if everything || !others.is_empty() {
-            scenarios(
-                &lab,
-                userland,
-                &programs,
-                (&others, args.repeat),
-                &mut tally,
-            )?;
-        }
-        if userland == Userland::Sid && (everything || !reboots.is_empty()) {
-            reboot::run(&lab, &programs, &reboots, &mut tally)?;
-        }
-    }
+    let choice = Choice {
+        userlands: &args.userland,
+        names: &args.names,
+        repeat: args.repeat,
+        machines: args.machines,
+        conformance: everything && !args.no_conformance,
+    };
+    machines::run(&lab, &programs, &choice, &mut tally)?;
     println!();
     for name in &tally.failed {
         println!("failed: {name}");
@@ -134,15 +123,15 @@ fn with_c_plugin(programs: Programs) -> Result<Programs> {
     Ok(programs.with(path, "c_amdgpu_plugin.so"))
 }
 
-/// The names, from the program that runs them; it needs no machine for that.
+/// The names of all scenarios.
 fn list() -> Result<ExitCode> {
-    let scenarios = Lab::open()?.scenarios()?;
-    let status = Command::new(scenarios).arg("list").status()?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    for name in machines::names(&Lab::open()?)? {
+        println!("{name}");
+    }
+    for name in reboot::CASES {
+        println!("{name}");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn unit_tests() -> Result<()> {
@@ -160,8 +149,8 @@ fn unit_tests() -> Result<()> {
 }
 
 /// The simulator against the specification of the kernel's interface.
-fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> {
-    println!("[test] conformance of the simulator");
+pub(crate) fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> {
+    println!("[test] a machine for the simulator's conformance");
     let session = guest::start(lab, Userland::Sid, programs)?;
     for preset in CONFORMANCE {
         let script = format!(
@@ -182,79 +171,4 @@ fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> 
         }
     }
     session.close()
-}
-
-/// All chosen cases on one userland. A machine that dies takes only the case with it that was running.
-fn scenarios(
-    lab: &Lab,
-    userland: Userland,
-    programs: &Programs,
-    (names, repeat): (&[String], u32),
-    tally: &mut Tally,
-) -> Result<()> {
-    println!("[test] scenarios on {userland}");
-    let mut done = BTreeSet::new();
-    let mut repeated = BTreeSet::new();
-    loop {
-        let session = guest::start(lab, userland, programs)?;
-        let mut running = None;
-        let mut closed = false;
-        let skip: String = done.iter().map(|name| format!(" --skip {name}")).collect();
-        let script = format!(
-            "/host/bin/scenarios run --repeat {} {}{skip}",
-            repeat,
-            names.join(" ")
-        );
-        let ended = session.exec_with(&script, Duration::from_secs(5000), &mut |stream, line| {
-            if let Some(name) = line.strip_prefix("run ") {
-                running = Some(name.to_owned());
-                return;
-            }
-            guest::show(stream, &format!("  {userland}: {line}"));
-            if line.ends_with(": it hangs") {
-                // The machine cannot see how little of the processors it was given.
-                let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-                println!("  {userland}: load of the host: {}", load.trim());
-            }
-            if stream == Stream::Stdout && is_result(line) {
-                done.extend(running.take());
-            }
-            tally.count(&userland.to_string(), stream, line);
-            closed |= line.contains(" passed, ");
-        });
-        match ended {
-            Ok(out) => {
-                if out.code == HUNG {
-                    continue;
-                }
-                if !closed {
-                    bail!("The scenarios ended without a result: {}", out.stderr);
-                }
-                return session.close();
-            }
-            Err(error) => {
-                let Some(name) = running else {
-                    return Err(error);
-                };
-                let console = session.console_tail(40);
-                println!("{console}");
-                if console.contains(TRANSLATOR_FAULT) && repeated.insert(name.clone()) {
-                    println!(
-                        "  {userland}: {name} runs once more: QEMU ran code of the kernel that was being patched"
-                    );
-                    done.remove(&name);
-                    continue;
-                }
-                println!("  {userland}: not ok {name}: the machine died: {error:#}");
-                tally.failed.push(format!("{userland} {name}"));
-                done.insert(name);
-            }
-        }
-    }
-}
-
-fn is_result(line: &str) -> bool {
-    ["ok ", "not ok ", "skip "]
-        .iter()
-        .any(|word| line.starts_with(word))
 }

@@ -44,6 +44,9 @@ enum Verb {
         /// Names to be left out.
         #[arg(long)]
         skip: Vec<String>,
+        /// Names of cases that have passed elsewhere: one that is the same as such a case does not run.
+        #[arg(long)]
+        passed: Vec<String>,
         /// How often each case runs, one time after the other.
         #[arg(long, default_value_t = 1)]
         repeat: u32,
@@ -88,11 +91,13 @@ fn main() -> ExitCode {
         Verb::Run {
             names,
             skip,
+            passed,
             repeat,
             verbose,
         } => run::run(&run::Choice {
             names,
             skip,
+            passed,
             repeat,
             verbose,
         }),

@@ -31,6 +31,8 @@ pub(crate) struct Choice {
     pub(crate) names: Vec<String>,
     /// Whole names to be left out.
     pub(crate) skip: Vec<String>,
+    /// Names of cases that have passed in another machine.
+    pub(crate) passed: Vec<String>,
     /// How often each case runs, one time after the other.
     pub(crate) repeat: u32,
     /// Print the kernel's messages of passing cases too.
@@ -44,7 +46,7 @@ struct Tally {
     failed: u32,
     skipped: u32,
     /// Names of those that passed.
-    good: BTreeSet<&'static str>,
+    good: BTreeSet<String>,
 }
 
 /// Runs the chosen cases. True when none failed.
@@ -60,7 +62,10 @@ pub(crate) fn run(choice: &Choice) -> Result<bool> {
     if chosen.is_empty() {
         bail!("no case has such a name");
     }
-    let mut tally = Tally::default();
+    let mut tally = Tally {
+        good: choice.passed.iter().cloned().collect(),
+        ..Tally::default()
+    };
     for case in chosen {
         // Whole names: one case's name may be the beginning of another's.
         if choice.skip.iter().any(|name| name == case.name) {
@@ -126,7 +131,7 @@ fn run_and_say(case: &Case, criu: &Criu, verbose: bool, tally: &mut Tally) {
     match result {
         Ok(()) => {
             tally.passed += 1;
-            tally.good.insert(case.name);
+            tally.good.insert(case.name.to_owned());
             say(&format!("ok {} ({took:.1} s)", case.name));
             if verbose {
                 say(&kernel_log_from(known));
@@ -145,7 +150,7 @@ fn run_and_say(case: &Case, criu: &Criu, verbose: bool, tally: &mut Tally) {
 }
 
 /// The case that has passed and is the same as this one.
-fn passed_as(name: &str, good: &BTreeSet<&str>) -> Option<&'static str> {
+fn passed_as(name: &str, good: &BTreeSet<String>) -> Option<&'static str> {
     let same = cases::defects::SAME
         .iter()
         .find(|(defect, _)| *defect == name)?;
