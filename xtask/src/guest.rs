@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rocferry_vm::{Lab, Session, Stream, Userland, Vm, source_root};
+use rocferry_vm::{Lab, Net, Session, Stream, Userland, Vm, source_root};
 
 /// The programs that go into a test machine, built for it.
 #[derive(Debug, Clone)]
@@ -74,6 +74,18 @@ pub(crate) fn start_with_disk(
     disk: &Path,
 ) -> Result<Session> {
     let session = vm(lab, userland).data_disk(disk, 2048).start()?;
+    programs.put(&session)?;
+    Ok(session)
+}
+
+/// The same, with this number in a network.
+pub(crate) fn start_in(
+    lab: &Lab,
+    userland: Userland,
+    programs: &Programs,
+    (net, number): (&Net, u8),
+) -> Result<Session> {
+    let session = vm(lab, userland).network(net, number).start()?;
     programs.put(&session)?;
     Ok(session)
 }

@@ -12,6 +12,7 @@ use rocferry_vm::{Lab, Session, Stream, Userland};
 use crate::guest::{self, Programs};
 use crate::reboot;
 use crate::test::{self, Tally};
+use crate::two_machines;
 
 /// Exit status of the scenarios after a case that hung: go on in a new machine.
 const HUNG: i32 = 3;
@@ -44,8 +45,10 @@ enum Job {
     Conformance,
     /// The cases whose names begin so.
     Cases(Userland, Vec<String>),
-    /// Cases with machines of their own.
+    /// Cases whose machine loses its power.
     Reboots(Vec<String>),
+    /// Cases over two machines.
+    Two(Vec<String>),
 }
 
 /// What all machines share.
@@ -105,11 +108,11 @@ fn jobs(choice: &Choice<'_>, known: &[String]) -> Result<VecDeque<Job>> {
     let wanted = |name: &str| {
         choice.names.is_empty() || choice.names.iter().any(|begin| name.starts_with(begin))
     };
-    let reboots: Vec<_> = reboot::CASES
-        .iter()
-        .filter(|name| wanted(name))
-        .map(|name| (*name).to_owned())
-        .collect();
+    let special = |cases: &[&str]| -> Vec<String> {
+        let cases = cases.iter().filter(|name| wanted(name));
+        cases.map(|name| (*name).to_owned()).collect()
+    };
+    let (reboots, two) = (special(&reboot::CASES), special(&two_machines::CASES));
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for name in known.iter().filter(|name| wanted(name)) {
         let group = name.split_inclusive('/').next().unwrap_or(name);
@@ -118,7 +121,7 @@ fn jobs(choice: &Choice<'_>, known: &[String]) -> Result<VecDeque<Job>> {
             None => groups.push((group.to_owned(), vec![name.clone()])),
         }
     }
-    if groups.is_empty() && reboots.is_empty() {
+    if groups.is_empty() && reboots.is_empty() && two.is_empty() {
         bail!(
             "No case begins with {}: cargo xtask test --list shows them",
             choice.names.join(" or ")
@@ -140,8 +143,10 @@ fn jobs(choice: &Choice<'_>, known: &[String]) -> Result<VecDeque<Job>> {
             Job::Cases(userland, names)
         };
         jobs.extend(groups.iter().map(cases));
-        if userland == Userland::Sid && !reboots.is_empty() {
-            jobs.push_back(Job::Reboots(reboots.clone()));
+        if userland == Userland::Sid {
+            let special = [(&two, Job::Two as fn(_) -> _), (&reboots, Job::Reboots)];
+            let wanted = special.iter().filter(|(names, _)| !names.is_empty());
+            jobs.extend(wanted.map(|(names, job)| job((*names).clone())));
         }
     }
     Ok(jobs)
@@ -162,6 +167,9 @@ fn work(shared: &Shared<'_>) -> Result<()> {
             }),
             Job::Reboots(names) => alone(shared, |lab, programs, own| {
                 reboot::run(lab, programs, names, own)
+            }),
+            Job::Two(names) => alone(shared, |lab, programs, own| {
+                two_machines::run(lab, programs, names, own)
             }),
         };
         if let Err(error) = done {
@@ -188,7 +196,7 @@ fn alone(
 fn next(jobs: &mut VecDeque<Job>, current: Option<Userland>) -> Option<Job> {
     let same = jobs.iter().position(|job| match job {
         Job::Cases(userland, _) => Some(*userland) == current,
-        Job::Conformance | Job::Reboots(_) => false,
+        Job::Conformance | Job::Reboots(_) | Job::Two(_) => false,
     });
     jobs.remove(same.unwrap_or(0))
 }
@@ -347,12 +355,14 @@ mod tests {
     #[test]
     fn everything_is_a_job_a_group_and_the_long_ones_begin() -> Result<()> {
         let reboots = reboot::CASES.map(str::to_owned).to_vec();
+        let two = two_machines::CASES.map(str::to_owned).to_vec();
         let (sid, trixie) = (Userland::Sid, Userland::Trixie);
         let expected = [
             Job::Conformance,
             group(sid, &["pod/"]),
             group(sid, &["agent/"]),
             group(sid, &["tree/"]),
+            Job::Two(two),
             Job::Reboots(reboots),
             group(trixie, &["pod/"]),
             group(trixie, &["agent/"]),

@@ -15,6 +15,7 @@ mod reboot;
 mod servers;
 mod soak;
 mod test;
+mod two_machines;
 mod vm;
 
 use clap::{Parser, Subcommand};

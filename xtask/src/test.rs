@@ -10,6 +10,7 @@ use rocferry_vm::{Lab, Stream, Userland, source_root};
 use crate::guest::{self, Programs};
 use crate::machines::{self, Choice};
 use crate::reboot;
+use crate::two_machines;
 
 /// Sets of GPUs that the simulator's own conformance is checked on.
 const CONFORMANCE: [&str; 3] = ["gfx90a-1", "gfx90a-2", "gfx8-1"];
@@ -128,7 +129,7 @@ fn list() -> Result<ExitCode> {
     for name in machines::names(&Lab::open()?)? {
         println!("{name}");
     }
-    for name in reboot::CASES {
+    for name in reboot::CASES.into_iter().chain(two_machines::CASES) {
         println!("{name}");
     }
     Ok(ExitCode::SUCCESS)

@@ -62,6 +62,14 @@ enum Verb {
         /// `before` or `after`.
         half: String,
     },
+    /// Runs one leg of a case over two machines, for whoever starts them.
+    #[command(hide = true)]
+    Leg {
+        /// Its name.
+        name: String,
+        /// `first`, `second` or `third`.
+        leg: String,
+    },
     /// Measures; prints one JSON object a line.
     Bench {
         /// `staging` or `registrations`.
@@ -102,6 +110,7 @@ fn main() -> ExitCode {
             verbose,
         }),
         Verb::Half { name, half } => run::half(&name, &half),
+        Verb::Leg { name, leg } => run::leg(&name, &leg),
         Verb::Bench { name, args } => cases::bench::run(&name, &args),
         Verb::Enter {
             root,

@@ -96,6 +96,15 @@ pub(crate) fn run(choice: &Choice) -> Result<bool> {
     Ok(failed == 0)
 }
 
+/// Runs one leg of a case over two machines. True when it did not fail.
+pub(crate) fn leg(name: &str, leg: &str) -> Result<bool> {
+    prepare()?;
+    let run = cases::machines::leg(name, leg)?;
+    let mut lab = Lab::new(Path::new(CASE_DIR), Criu::install()?)?;
+    let done = run(&mut lab).and_then(|()| lab.sim.unload());
+    Ok(say_part(name, leg, &done))
+}
+
 /// Runs one half of a case across a reboot: `/data` is a disk that outlives it. True when it did not fail.
 pub(crate) fn half(name: &str, half: &str) -> Result<bool> {
     prepare()?;
@@ -109,14 +118,18 @@ pub(crate) fn half(name: &str, half: &str) -> Result<bool> {
     let done = run(&mut lab);
     // What runs and is held goes down with the machine.
     std::mem::forget(lab);
-    match &done {
+    Ok(say_part(name, half, &done))
+}
+
+fn say_part(name: &str, part: &str, done: &Result<()>) -> bool {
+    match done {
         Ok(()) => say(&format!("ok {name}")),
         Err(error) => {
-            say(&format!("not ok {name}: {half}: {error:#}"));
+            say(&format!("not ok {name}: {part}: {error:#}"));
             say(&kernel_log());
         }
     }
-    Ok(done.is_ok())
+    done.is_ok()
 }
 
 /// Runs a case once, and says how it ended.

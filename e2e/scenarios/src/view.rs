@@ -8,7 +8,8 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
 
 use crate::proc;
 
@@ -44,6 +45,34 @@ impl View {
             }
         }
         Ok(view)
+    }
+
+    /// For another machine.
+    pub(crate) fn to_json(&self) -> Value {
+        let tasks = self.0.iter().map(|(pid, task)| {
+            json!({ "pid": pid, "fds": task.fds, "threads": task.threads, "kfd": task.kfd })
+        });
+        Value::Array(tasks.collect())
+    }
+
+    /// What [`Self::to_json`] has made.
+    pub(crate) fn from_json(value: &Value) -> Result<Self> {
+        let number =
+            |value: &Value| i32::try_from(value.as_i64().context("no number")?).context("pid");
+        let set = |value: &Value| -> Result<BTreeSet<i32>> {
+            value
+                .as_array()
+                .context("no list")?
+                .iter()
+                .map(number)
+                .collect()
+        };
+        let tasks = value.as_array().context("no tasks")?.iter().map(|task| {
+            let kfd = task["kfd"].as_bool().context("kfd")?;
+            let (fds, threads) = (set(&task["fds"])?, set(&task["threads"])?);
+            Ok((number(&task["pid"])?, Task { fds, threads, kfd }))
+        });
+        Ok(Self(tasks.collect::<Result<_>>()?))
     }
 
     /// Processes with GPU state.

@@ -7,8 +7,10 @@
 mod core;
 mod entries;
 mod mounts;
+mod seccomp;
 mod tree;
 
-pub use self::core::{Capabilities, Credentials, Thread, thread};
+pub use self::core::{Capabilities, Credentials, Seccomp, Thread, thread};
 pub use mounts::{FileSystem, Mount, mounts};
+pub use seccomp::{Filters, filters};
 pub use tree::{Process, highest_tid, processes};

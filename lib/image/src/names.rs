@@ -10,6 +10,9 @@ pub const RESULT: &str = "rocferry-result.json";
 /// CRIU's process tree.
 pub const PSTREE: &str = "pstree.img";
 
+/// CRIU's seccomp filters, if there are any.
+pub const SECCOMP: &str = "seccomp.img";
+
 /// `core-%u.img`: CRIU's state of a thread.
 #[must_use]
 pub fn core(tid: u32) -> String {

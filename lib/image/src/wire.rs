@@ -311,6 +311,24 @@ pub(crate) struct ThreadCoreEntry {
     pub(crate) creds: Option<CredsEntry>,
     #[prost(uint32, optional, tag = "11")]
     pub(crate) seccomp_mode: Option<u32>,
+    #[prost(uint32, optional, tag = "12")]
+    pub(crate) seccomp_filter: Option<u32>,
+}
+
+/// The entry of CRIU's `seccomp.img`: all filters of all processes.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SeccompEntry {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) filters: Vec<SeccompFilter>,
+}
+
+/// One filter, less its program.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SeccompFilter {
+    #[prost(uint32, optional, tag = "2")]
+    pub(crate) prev: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub(crate) flags: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -6,10 +6,10 @@
 //! `CAP_SETUID`, file systems mounted with `CAP_SYS_ADMIN`) is no more than it grants.
 //!
 //! Profiles of security modules are not compared: those of the specification are given to CRIU in the place of the images'.
-//! Seccomp filters are not compared either: CRIU 4.2.1's images of a container of Podman's, whose threads have one, do
-//! not say so where its format has the mode of a thread.
+//! Which system calls a seccomp filter lets through is not looked at, only that there is one.
 
 mod capabilities;
+mod filters;
 mod granted;
 mod mounts;
 mod threads;
@@ -18,6 +18,8 @@ use std::fs::File;
 use std::path::Path;
 
 use rocferry_image::{FdDir, ImageError, criu};
+
+use filters::Filters;
 
 use super::error::WrapperError;
 use crate::spec::Spec;
@@ -36,12 +38,19 @@ pub(crate) fn excess(images: &Path, spec: &Spec) -> Result<Vec<String>, WrapperE
     let dir = FdDir(folder);
     let granted = Granted::by(spec);
     let mut found = Vec::new();
+    let mut filters = Filters::new(&dir);
     for process in criu::processes(&dir).map_err(unreadable)? {
         let others = process.threads.iter().filter(|tid| **tid != process.pid);
         for tid in std::iter::once(&process.pid).chain(others) {
             let thread = criu::thread(&dir, *tid).map_err(unreadable)?;
             let Some(thread) = thread else { continue };
-            for what in threads::excess(&granted, &thread) {
+            let is_filtered = if *tid == process.pid {
+                filters.first(thread.seccomp)
+            } else {
+                filters.other(thread.seccomp)
+            };
+            let is_filtered = is_filtered.map_err(unreadable)?;
+            for what in threads::excess(&granted, &thread, is_filtered) {
                 // A pool of threads says it once.
                 if !found.contains(&what) {
                     found.push(what);

@@ -4,7 +4,7 @@ mod carry;
 mod containers;
 mod crashes;
 mod daemon;
-mod engines;
+pub(crate) mod engines;
 mod failures;
 mod freeze_speed;
 mod holding;

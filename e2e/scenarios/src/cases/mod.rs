@@ -10,6 +10,7 @@ mod damage;
 pub(crate) mod defects;
 mod failures;
 mod layouts;
+pub(crate) mod machines;
 pub(crate) mod namespaces;
 mod pod;
 mod refusals;

@@ -2,12 +2,12 @@
 
 mod crashes;
 mod holds;
-mod pod_tool;
+pub(crate) mod pod_tool;
 mod pods;
 pub(crate) mod reboot;
 mod refusals;
 mod restores;
-mod there_and_back;
+pub(crate) mod there_and_back;
 mod tool;
 
 use crate::case::Case;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 
 use super::root::{DELETED, below};
 use crate::proc;
@@ -24,6 +25,22 @@ pub(crate) struct Traces {
     view: View,
     /// GPU processes in the container.
     pub(crate) gpu_processes: u64,
+}
+
+impl Traces {
+    /// For another machine.
+    pub(crate) fn to_json(&self) -> Value {
+        self.view.to_json()
+    }
+
+    /// What [`Self::to_json`] has made.
+    pub(crate) fn from_json(value: &Value) -> Result<Self> {
+        let view = View::from_json(value)?;
+        Ok(Self {
+            gpu_processes: view.gpu_processes(),
+            view,
+        })
+    }
 }
 
 impl Resident {

@@ -24,8 +24,18 @@ pub struct Capabilities(pub u64);
 pub struct Thread {
     /// Its identity and capabilities.
     pub credentials: Credentials,
-    /// `seccomp_mode`: 0 none, 1 strict, 2 a filter.
-    pub seccomp: u32,
+    /// What bounds its system calls; of a thread that is not its process's first also absent if it has the first one's
+    /// filters ([`super::Filters`]).
+    pub seccomp: Option<Seccomp>,
+}
+
+/// What bounds the system calls of a thread: `seccomp_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seccomp {
+    /// `SECCOMP_MODE_STRICT`: hardly any.
+    Strict,
+    /// `SECCOMP_MODE_FILTER`: this filter, and those before it. A number in [`super::Filters`].
+    Filter(u32),
 }
 
 /// Identity and capabilities.
@@ -87,8 +97,19 @@ fn decode_thread(content: &[u8]) -> Result<Option<Thread>, FormatError> {
     let creds = required(CORE, None, "creds", thread.creds)?;
     Ok(Some(Thread {
         credentials: credentials(creds)?,
-        seccomp: thread.seccomp_mode.unwrap_or_default(),
+        seccomp: seccomp(thread.seccomp_mode, thread.seccomp_filter)?,
     }))
+}
+
+fn seccomp(mode: Option<u32>, filter: Option<u32>) -> Result<Option<Seccomp>, FormatError> {
+    match mode.unwrap_or_default() {
+        0 => Ok(None),
+        1 => Ok(Some(Seccomp::Strict)),
+        _ => {
+            let filter = required(CORE, None, "seccomp_filter", filter)?;
+            Ok(Some(Seccomp::Filter(filter)))
+        }
+    }
 }
 
 fn credentials(entry: CredsEntry) -> Result<Credentials, FormatError> {
@@ -172,6 +193,7 @@ mod tests {
             thread_core: creds.map(|creds| ThreadCoreEntry {
                 creds: Some(creds),
                 seccomp_mode: Some(2),
+                seccomp_filter: Some(6),
             }),
         };
         image(&[COMMON_MAGIC, CORE_MAGIC], &[entry.encode_to_vec()])
@@ -182,7 +204,7 @@ mod tests {
         let found = read(&core(1, Some(creds())))
             .expect("image")
             .expect("alive");
-        assert_eq!(found.seccomp, 2);
+        assert_eq!(found.seccomp, Some(Seccomp::Filter(6)));
         let found = found.credentials;
         assert_eq!((found.uids, found.gids), ([0, 2, 4, 6], [1, 3, 5, 7]));
         assert_eq!(found.bounding, Capabilities(1 << 21 | 1 << 32));
@@ -192,6 +214,15 @@ mod tests {
         );
         assert!(found.no_new_privs && found.groups == [8, 9]);
         assert_eq!(found.lsm_profile.as_deref(), Some("apparmor:p"));
+    }
+
+    #[test]
+    fn a_filter_has_a_number() {
+        assert_eq!(seccomp(None, Some(1)).expect("none"), None);
+        assert_eq!(seccomp(Some(0), None).expect("none"), None);
+        let strict = seccomp(Some(1), None).expect("strict");
+        assert_eq!(strict, Some(Seccomp::Strict));
+        seccomp(Some(2), None).expect_err("which one?");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) struct Granted {
     /// What its processes can come to: with `no_new_privs` no more than they begin with.
     pub(super) reachable: Capabilities,
     pub(super) no_new_privs: bool,
+    pub(super) seccomp: bool,
     /// Kind of the mount at each place.
     pub(super) mounts: HashMap<String, String>,
     /// Places that the runtime hides.
@@ -47,6 +48,13 @@ impl Granted {
         let no_new_privs = process("noNewPrivileges").and_then(Value::as_bool) == Some(true);
         let bounding = set("bounding");
         let groups = user("additionalGids").and_then(Value::as_array);
+        let seccomp = spec.part("linux", "seccomp");
+        let says = |name| {
+            let value = seccomp.and_then(|seccomp| seccomp.get(name));
+            value.is_some_and(|value| {
+                !matches!(value, Value::Null) && value != "" && !is_empty(value)
+            })
+        };
         Self {
             uid: user("uid").and_then(id).unwrap_or(0),
             gid: user("gid").and_then(id).unwrap_or(0),
@@ -57,6 +65,7 @@ impl Granted {
                 false => bounding,
             },
             no_new_privs,
+            seccomp: says("defaultAction") || says("syscalls"),
             mounts: spec
                 .mounts()
                 .map(|mount| (plain(mount.destination), mount.kind.to_owned()))
@@ -85,6 +94,10 @@ impl Profile {
     }
 }
 
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
+}
+
 fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     list.filter_map(Value::as_str)
@@ -105,12 +118,13 @@ mod tests {
         for text in [
             "{}",
             r#"{"process":null,"linux":7}"#,
-            r#"{"process":{"user":{"uid":-1,"gid":4294967296},"capabilities":{"bounding":"CAP_CHOWN"},"noNewPrivileges":1}}"#,
+            r#"{"process":{"user":{"uid":-1,"gid":4294967296},"capabilities":{"bounding":"CAP_CHOWN"},"noNewPrivileges":1},
+                "linux":{"seccomp":{"syscalls":[]}}}"#,
         ] {
             let granted = Granted::by(&spec(text));
             assert_eq!((granted.uid, granted.gid), (0, 0), "{text}");
             assert_eq!(granted.bounding, Capabilities(0), "{text}");
-            assert!(!granted.no_new_privs, "{text}");
+            assert!(!granted.seccomp && !granted.no_new_privs, "{text}");
         }
     }
 

@@ -6,7 +6,7 @@ use super::capabilities::{SETGID, SETUID, beyond, has, list};
 use super::granted::Granted;
 
 /// What it has beyond that, each in words.
-pub(super) fn excess(granted: &Granted, thread: &Thread) -> Vec<String> {
+pub(super) fn excess(granted: &Granted, thread: &Thread, is_filtered: bool) -> Vec<String> {
     let credentials = &thread.credentials;
     let mut found = Vec::new();
     for (what, asked, allowed) in [
@@ -42,6 +42,9 @@ pub(super) fn excess(granted: &Granted, thread: &Thread) -> Vec<String> {
     if granted.no_new_privs && !credentials.no_new_privs {
         found.push("processes without no_new_privs".to_owned());
     }
+    if granted.seccomp && !is_filtered {
+        found.push("processes without a seccomp filter".to_owned());
+    }
     found
 }
 
@@ -68,6 +71,7 @@ mod tests {
             bounding: Capabilities(set),
             reachable: Capabilities(set),
             no_new_privs: true,
+            seccomp: true,
             mounts: HashMap::new(),
             masked: Vec::new(),
         }
@@ -82,17 +86,17 @@ mod tests {
                 no_new_privs: true,
                 ..Credentials::default()
             },
-            seccomp: 2,
+            seccomp: None,
         }
     }
 
     #[test]
     fn what_is_granted_is_no_more() {
-        assert!(excess(&granted(&[]), &thread()).is_empty());
+        assert!(excess(&granted(&[]), &thread(), true).is_empty());
         let mut all = thread();
         all.credentials.bounding = named("CAP_KILL");
         all.credentials.permitted = named("CAP_KILL");
-        assert!(excess(&granted(&["CAP_KILL"]), &all).is_empty());
+        assert!(excess(&granted(&["CAP_KILL"]), &all, true).is_empty());
     }
 
     #[test]
@@ -126,8 +130,13 @@ mod tests {
         for (words, change) in cases {
             let mut thread = thread();
             change(&mut thread);
-            assert_eq!(excess(&granted(&["CAP_KILL"]), &thread), [words]);
+            assert_eq!(excess(&granted(&["CAP_KILL"]), &thread, true), [words]);
         }
+        let open = excess(&granted(&[]), &thread(), false);
+        assert_eq!(open, ["processes without a seccomp filter"]);
+        let mut any = granted(&[]);
+        any.seccomp = false;
+        assert!(excess(&any, &thread(), false).is_empty());
     }
 
     #[test]
@@ -135,15 +144,15 @@ mod tests {
         let mut other = thread();
         other.credentials.uids = [0, 5, 5, 5];
         other.credentials.gids = [5; 4];
-        assert!(excess(&granted(&["CAP_SETUID", "CAP_SETGID"]), &other).is_empty());
-        assert_eq!(excess(&granted(&["CAP_SETUID"]), &other), ["group 5"]);
+        assert!(excess(&granted(&["CAP_SETUID", "CAP_SETGID"]), &other, true).is_empty());
+        assert_eq!(excess(&granted(&["CAP_SETUID"]), &other, true), ["group 5"]);
         assert_eq!(
-            excess(&granted(&["CAP_SETGID"]), &other),
+            excess(&granted(&["CAP_SETGID"]), &other, true),
             ["user 0, not 1000"]
         );
         // With no_new_privs nobody comes to what they did not begin with.
         let mut bound = granted(&["CAP_SETUID", "CAP_SETGID"]);
         bound.reachable = Capabilities(0);
-        assert_eq!(excess(&bound, &other).len(), 2);
+        assert_eq!(excess(&bound, &other, true).len(), 2);
     }
 }

@@ -107,7 +107,8 @@ fn fails_cleanly(lab: &mut Lab, agent: &Agent, podman: &Podman, words: &[&str]) 
     Ok(())
 }
 
-fn checkpoint<'a>(program: &'a str, name: &'a str) -> [&'a str; 8] {
+/// Words that have a container of Podman's stored and stopped.
+pub(crate) fn checkpoint<'a>(program: &'a str, name: &'a str) -> [&'a str; 8] {
     [
         "checkpoint",
         "--runtime",
@@ -120,7 +121,8 @@ fn checkpoint<'a>(program: &'a str, name: &'a str) -> [&'a str; 8] {
     ]
 }
 
-fn restore<'a>(program: &'a str, name: &'a str, id: &'a str) -> [&'a str; 9] {
+/// Words that restore it under this name.
+pub(crate) fn restore<'a>(program: &'a str, name: &'a str, id: &'a str) -> [&'a str; 9] {
     [
         "restore",
         "--runtime",

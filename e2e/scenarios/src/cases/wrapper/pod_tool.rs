@@ -23,13 +23,13 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 ";
 
 /// Files with the keys of whoever signs.
-pub(super) struct Keys {
-    pub(super) sign: String,
-    pub(super) trust: String,
+pub(crate) struct Keys {
+    pub(crate) sign: String,
+    pub(crate) trust: String,
 }
 
 impl Keys {
-    pub(super) fn new(lab: &mut Lab) -> Result<Self> {
+    pub(crate) fn new(lab: &mut Lab) -> Result<Self> {
         let folder = lab.folder("keys")?;
         let write = |name: &str, text: &str| -> Result<String> {
             let file = folder.join(name);
@@ -44,7 +44,7 @@ impl Keys {
 }
 
 /// The container with a GPU.
-pub(super) const MAIN: &[&str] = &[
+pub(crate) const MAIN: &[&str] = &[
     WORKLOAD,
     "--state",
     "/work/state",
@@ -64,8 +64,8 @@ const SIDE: &[&str] = &[
 ];
 
 /// A two-container pod of a machine, in whose place it can be made again.
-pub(super) struct Machine {
-    pub(super) agent: Agent,
+pub(crate) struct Machine {
+    pub(crate) agent: Agent,
     folder: PathBuf,
     run_folder: PathBuf,
     gpu: Vec<Device>,
@@ -73,7 +73,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// The machine whose agent this is, with its folder. Its pods get that GPU.
-    pub(super) fn new(lab: &mut Lab, agent: Agent, folder: PathBuf, gpu: usize) -> Result<Self> {
+    pub(crate) fn new(lab: &mut Lab, agent: Agent, folder: PathBuf, gpu: usize) -> Result<Self> {
         let run_folder = lab.folder("run")?;
         Ok(Self {
             agent: agent
@@ -86,7 +86,7 @@ impl Machine {
     }
 
     /// A pod that is marked for a restore, under the wrapper.
-    pub(super) fn pod(&self, lab: &mut Lab) -> Result<Pod> {
+    pub(crate) fn pod(&self, lab: &mut Lab) -> Result<Pod> {
         let path = |path: &Path| path.display().to_string();
         let options = PodOptions {
             runtime: format!("{BIN}/rocferry-runc"),
@@ -102,12 +102,12 @@ impl Machine {
     }
 
     /// The GPU of its pods.
-    pub(super) fn gpu(&self) -> &[Device] {
+    pub(crate) fn gpu(&self) -> &[Device] {
         &self.gpu
     }
 
     /// State of a ticket; empty if there is none.
-    pub(super) fn ticket(&self, pod: &Pod, container: &str) -> Result<String> {
+    pub(crate) fn ticket(&self, pod: &Pod, container: &str) -> Result<String> {
         let shown = self
             .agent
             .run(&["status", "--tickets", "--json"])?
@@ -123,14 +123,14 @@ impl Machine {
 }
 
 /// What the pod consists of.
-pub(super) struct Spec<'a> {
+pub(crate) struct Spec<'a> {
     gpu: Vec<Device>,
     outside: &'a Path,
 }
 
 impl<'a> Spec<'a> {
     /// With the machine's GPU; `outside` is where it is heard.
-    pub(super) fn of(machine: &Machine, outside: &'a Path) -> Result<Self> {
+    pub(crate) fn of(machine: &Machine, outside: &'a Path) -> Result<Self> {
         let gpu = machine.gpu.clone();
         Ok(Self { gpu, outside })
     }
@@ -143,7 +143,7 @@ impl<'a> Spec<'a> {
     }
 
     /// Makes the container with the GPU. Its pid.
-    pub(super) fn main(&self, pod: &mut Pod) -> Result<i32> {
+    pub(crate) fn main(&self, pod: &mut Pod) -> Result<i32> {
         pod.run(&Contents {
             devices: &self.gpu,
             volumes: &[Volume::all("scratch", "/scratch")],
@@ -152,7 +152,7 @@ impl<'a> Spec<'a> {
     }
 
     /// Makes the one that counts. Its pid.
-    pub(super) fn side(&self, pod: &mut Pod) -> Result<i32> {
+    pub(crate) fn side(&self, pod: &mut Pod) -> Result<i32> {
         let below = Volume {
             name: "scratch",
             sub_path: "below",
@@ -167,11 +167,11 @@ impl<'a> Spec<'a> {
 }
 
 /// A pod's checkpoint, and what is known about the pod. It has ended.
-pub(super) struct Dumped {
+pub(crate) struct Dumped {
     /// The checkpoint in the store.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// File with the key that signed it.
-    pub(super) trust: String,
+    pub(crate) trust: String,
     traces: Traces,
     iterations: u64,
     count: u64,
@@ -181,7 +181,7 @@ pub(super) struct Dumped {
 
 impl Dumped {
     /// Makes a pod, lets it work, dumps its containers with runc, and stores all of it as the agent does.
-    pub(super) fn new(lab: &mut Lab, agent: &Agent) -> Result<Self> {
+    pub(crate) fn new(lab: &mut Lab, agent: &Agent) -> Result<Self> {
         let outside = lab.folder("outside")?;
         let mut pod = Pod::start(lab, "train", &PodOptions::default())?;
         let spec = Spec::new(lab, 0, &outside)?;
@@ -242,12 +242,12 @@ impl Dumped {
     }
 
     /// Where the pod is heard.
-    pub(super) fn outside(&self) -> &Path {
+    pub(crate) fn outside(&self) -> &Path {
         &self.outside
     }
 
     /// The words that prepare it for a pod.
-    pub(super) fn prepare<'a>(&'a self, uid: &'a str) -> Vec<&'a str> {
+    pub(crate) fn prepare<'a>(&'a self, uid: &'a str) -> Vec<&'a str> {
         vec![
             "prepare",
             "--pod-uid",
@@ -264,12 +264,12 @@ impl Dumped {
     }
 
     /// A copy has gone on and has ended: what it has said is not the next one's.
-    pub(super) fn is_heard_from_here(&mut self) {
+    pub(crate) fn is_heard_from_here(&mut self) {
         self.heard = heard(&self.outside);
     }
 
     /// Nothing of it has run since: neither says its own counter, nor whoever listens outside.
-    pub(super) fn has_not_run(&self, pod: &Pod) -> Result<()> {
+    pub(crate) fn has_not_run(&self, pod: &Pod) -> Result<()> {
         if pod.root("main").join("work/state").exists() {
             let now = iterations(pod)?;
             ensure!(
@@ -293,7 +293,7 @@ impl Dumped {
     }
 
     /// Both go on, with all that they had. The one with the GPU.
-    pub(super) fn goes_on(&self, pod: &Pod, main: i32) -> Result<Resident> {
+    pub(crate) fn goes_on(&self, pod: &Pod, main: i32) -> Result<Resident> {
         let resident = Resident::in_root(main, &pod.root("main"))?;
         resident.is_as(&self.traces)?;
         let kept = fs::read_to_string(pod.volume("scratch").join("kept"))?;
@@ -395,15 +395,15 @@ fn record(pod: &Pod) -> Value {
 }
 
 /// The words of a decision.
-pub(super) fn decide<'a>(uid: &'a str, what: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn decide<'a>(uid: &'a str, what: &[&'a str]) -> Vec<&'a str> {
     [&["decide", "--pod-uid", uid], what].concat()
 }
 
-pub(super) fn text(path: &Path) -> Result<&str> {
+pub(crate) fn text(path: &Path) -> Result<&str> {
     path.to_str().context("path")
 }
 
 /// Some time in which whoever can run does: the counter counts each second.
-pub(super) fn while_it_could_run() {
+pub(crate) fn while_it_could_run() {
     std::thread::sleep(std::time::Duration::from_secs(3));
 }

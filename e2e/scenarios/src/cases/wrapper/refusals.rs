@@ -159,6 +159,10 @@ fn refuses_more(lab: &mut Lab) -> Result<()> {
         },
         &["user 0, not 1000"],
     )?;
+    refused(
+        &|config| config["linux"]["seccomp"] = json!({ "defaultAction": "SCMP_ACT_ALLOW" }),
+        &["processes without a seccomp filter"],
+    )?;
     fs::write(taken.bundle.path().join("config.json"), &rights)?;
     wrapper.create(container.0, &taken.bundle)?;
     taken.has_not_run()?;

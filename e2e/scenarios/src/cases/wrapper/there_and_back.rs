@@ -47,7 +47,7 @@ fn there_and_back(lab: &mut Lab) -> Result<()> {
 }
 
 /// Has the agent store the container and stop it. The checkpoint.
-fn stored(agent: &Agent, keys: &Keys, pod: &Pod) -> Result<String> {
+pub(crate) fn stored(agent: &Agent, keys: &Keys, pod: &Pod) -> Result<String> {
     let container = pod.id("main");
     let words = [
         "checkpoint",
@@ -67,7 +67,7 @@ fn stored(agent: &Agent, keys: &Keys, pod: &Pod) -> Result<String> {
 }
 
 /// Restores it in a new pod of a machine, held and let go. A resident that is dropped is killed.
-fn restored(
+pub(crate) fn restored(
     lab: &mut Lab,
     machine: &Machine,
     keys: &Keys,
