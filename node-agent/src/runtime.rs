@@ -182,6 +182,15 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Is the image that a container is made from on this machine, by its ID?
+    ///
+    /// # Errors
+    /// The engine cannot be asked.
+    fn has_image(&self, id: &str) -> Result<bool, RuntimeError> {
+        let _ = id;
+        Ok(true)
+    }
+
     /// Does the runtime know a container of exactly this id?
     ///
     /// # Errors

@@ -22,7 +22,8 @@ const KEY: &str = "rocferry";
 const SECRET: &str = "only-for-tests";
 
 /// What the legs tell each other.
-const KEPT: &str = "kept.json";
+const KEPT: &str = "kept";
+const KNOWN: &str = "known.json";
 
 /// Runs those with these names.
 pub(crate) fn run(
@@ -46,14 +47,17 @@ pub(crate) fn run(
 
 /// Runs one: three legs, the first and the last on the same machine.
 fn case(machines: &[&Session; 2], name: &str, tally: &mut Tally) -> Result<()> {
-    let mut kept = format!(
+    let kept = tempfile::tempdir()?;
+    let known = format!(
         "{{\"store\":\"s3://{BUCKET}/{name}\",\"environment\":{{\"AWS_ENDPOINT_URL\":\"{ENDPOINT}\",\
          \"AWS_REGION\":\"us-east-1\",\"AWS_ACCESS_KEY_ID\":\"{KEY}\",\"AWS_SECRET_ACCESS_KEY\":\"{SECRET}\"}}}}"
     );
+    fs::write(kept.path().join(KNOWN), known)?;
     let begun = Instant::now();
     for (leg, machine) in [("first", 0), ("second", 1), ("third", 0)] {
         let session = machines[machine];
-        fs::write(session.path(KEPT), &kept)?;
+        let there = session.path(KEPT);
+        copy(kept.path(), &there)?;
         let script = format!("/host/bin/scenarios leg {name} {leg}");
         let mut good = false;
         let limit = Duration::from_secs(1200);
@@ -71,11 +75,21 @@ fn case(machines: &[&Session; 2], name: &str, tally: &mut Tally) -> Result<()> {
             }
             return Ok(());
         }
-        kept = fs::read_to_string(session.path(KEPT))?;
+        copy(&there, kept.path())?;
     }
     let line = format!("ok {name} ({:.1} s)", begun.elapsed().as_secs_f32());
     println!("  sid: {line}");
     tally.count("sid", Stream::Stdout, &line);
+    Ok(())
+}
+
+/// The files of a folder.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        fs::copy(file.path(), to.join(file.file_name()))?;
+    }
     Ok(())
 }
 

@@ -416,6 +416,15 @@ impl Args {
         if let Some(reason) = podman::unfit(tree)? {
             return Ok(Err(vec![Finding::refusal("runtime", reason)]));
         }
+        if let Some((id, name)) = podman::image(tree)?
+            && !self.runtime.driver().has_image(&id)?
+        {
+            let reason = format!(
+                "The image {name} with the ID {id}, from which the container was made, is not here: pull it, or carry it \
+over with podman save and podman load; another one of that name will not do"
+            );
+            return Ok(Err(vec![Finding::refusal("image", reason)]));
+        }
         let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
         let may = |minor: RenderMinor| match &self.gpus {
             Some(gpus) => gpus.contains(&minor.get()),

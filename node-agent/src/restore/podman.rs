@@ -32,6 +32,14 @@ or Podman's database could not be read when it was made"
     }))
 }
 
+/// The image that the container is made from: its ID, and how it was called. `None`: from a folder.
+pub(super) fn image(tree: &Path) -> Result<Option<(String, String)>, Error> {
+    let config = read(tree, CONFIG)?;
+    let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
+    let id = text("rootfsImageID");
+    Ok((!id.is_empty()).then(|| (id.to_owned(), text("rootfsImageName").to_owned())))
+}
+
 /// Will the container be kept to these GPUs, of all that the machine has, while it is restored? Why not.
 ///
 /// Under crun (seen with 1.28) a process that is restored may open all of them, and KFD counts what a process may open.

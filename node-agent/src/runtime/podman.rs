@@ -66,6 +66,10 @@ impl Runtime for Podman {
         config::of(&self.program, &container.id).map(Some)
     }
 
+    fn has_image(&self, id: &str) -> Result<bool, RuntimeError> {
+        restore::has_image(self, id)
+    }
+
     fn knows(&self, id: &str) -> Result<bool, RuntimeError> {
         restore::knows(self, id)
     }

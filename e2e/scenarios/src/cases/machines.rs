@@ -13,8 +13,8 @@ use super::agent::tool::Agent;
 use crate::case::Lab;
 use crate::containers::Traces;
 
-/// What the legs know; the host brings it to the machine whose turn it is.
-const KEPT: &str = "/host/kept.json";
+/// What the legs know. The host brings its folder to the machine whose turn it is.
+const KEPT: &str = "/host/kept/known.json";
 
 /// The machine that things begin on, and end on.
 const HERE: &str = "preset=gfx90a-4";

@@ -64,13 +64,22 @@ pub(super) fn interrupt(podman: &Podman, name: &str) -> bool {
     !workers.is_empty()
 }
 
-/// Is there one of this name?
+/// Is there a container of this name?
 pub(super) fn knows(podman: &Podman, name: &str) -> Result<bool, RuntimeError> {
-    let output = run(podman, &["container", "exists", name])?;
+    exists(podman, "container", name)
+}
+
+/// Is there an image with this ID?
+pub(super) fn has_image(podman: &Podman, id: &str) -> Result<bool, RuntimeError> {
+    exists(podman, "image", id)
+}
+
+fn exists(podman: &Podman, kind: &str, name: &str) -> Result<bool, RuntimeError> {
+    let output = run(podman, &[kind, "exists", "--", name])?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        _ => Err(says(podman, "container exists", &output)),
+        _ => Err(says(podman, &format!("{kind} exists"), &output)),
     }
 }
 
