@@ -35,6 +35,9 @@ pub(crate) struct Args {
     no_conformance: bool,
 }
 
+/// Beginning of the names of cases for a machine with systemd as process 1.
+const SYSTEMD: &str = "systemd/";
+
 /// Exit status of the scenarios after a case that hung: go on in a new machine.
 const HUNG: i32 = 3;
 
@@ -83,23 +86,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if everything && !args.no_conformance {
         conformance(&lab, &programs, &mut tally)?;
     }
+    let (reboots, others): (Vec<_>, Vec<_>) = args
+        .names
+        .iter()
+        .cloned()
+        .partition(|name| name.starts_with(reboot::PREFIX));
+    let (systemd, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|name| name.starts_with(SYSTEMD));
     for &userland in &args.userland {
-        let (reboots, others): (Vec<_>, Vec<_>) = args
-            .names
-            .iter()
-            .cloned()
-            .partition(|name| name.starts_with(reboot::PREFIX));
-        if everything || !others.is_empty() {
-            scenarios(
-                &lab,
-                userland,
-                &programs,
-                (&others, args.repeat),
-                &mut tally,
-            )?;
-        }
-        if userland == Userland::Sid && (everything || !reboots.is_empty()) {
-            reboot::run(&lab, &programs, &reboots, &mut tally)?;
+        let mut run = |process_1, names: &[String]| {
+            let machine = (userland, process_1);
+            match everything || !names.is_empty() {
+                true => scenarios(&lab, machine, &programs, (names, args.repeat), &mut tally),
+                false => Ok(()),
+            }
+        };
+        run(Process1::Agent, &others)?;
+        if userland == Userland::Sid {
+            run(Process1::Systemd, &systemd)?;
+            if everything || !reboots.is_empty() {
+                reboot::run(&lab, &programs, &reboots, &mut tally)?;
+            }
         }
     }
     println!();
@@ -184,19 +192,34 @@ fn conformance(lab: &Lab, programs: &Programs, tally: &mut Tally) -> Result<()> 
     session.close()
 }
 
+/// What a machine starts with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Process1 {
+    /// The harness's own program.
+    Agent,
+    /// systemd; the scenarios choose the cases for it.
+    Systemd,
+}
+
 /// All chosen cases on one userland. A machine that dies takes only the case with it that was running.
 fn scenarios(
     lab: &Lab,
-    userland: Userland,
+    (userland, process_1): (Userland, Process1),
     programs: &Programs,
     (names, repeat): (&[String], u32),
     tally: &mut Tally,
 ) -> Result<()> {
-    println!("[test] scenarios on {userland}");
+    match process_1 {
+        Process1::Agent => println!("[test] scenarios on {userland}"),
+        Process1::Systemd => println!("[test] scenarios on {userland} with systemd"),
+    }
     let mut done = BTreeSet::new();
     let mut repeated = BTreeSet::new();
     loop {
-        let session = guest::start(lab, userland, programs)?;
+        let session = match process_1 {
+            Process1::Agent => guest::start(lab, userland, programs)?,
+            Process1::Systemd => guest::start_systemd(lab, programs)?,
+        };
         let mut running = None;
         let mut closed = false;
         let skip: String = done.iter().map(|name| format!(" --skip {name}")).collect();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::devices::Device;
 use super::root::make_root;
-use super::{Ran, need, run};
+use super::{Ran, has_systemd, need, run};
 
 /// The OCI runtime under it.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +148,7 @@ impl Podman {
             "--tmpdir",
             text(&tmp)?,
             "--cgroup-manager",
-            "cgroupfs",
+            if has_systemd() { "systemd" } else { "cgroupfs" },
             "--runtime",
             &self.runtime,
         ];
