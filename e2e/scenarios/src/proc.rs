@@ -156,10 +156,3 @@ pub(crate) fn innermost(status: &str) -> Option<i32> {
         .find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().last()?.parse().ok()
 }
-
-/// The cgroup of version 2 that a process is in, from the root of the hierarchy.
-pub(crate) fn cgroup(pid: i32) -> Result<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("0::"));
-    Ok(line.context("no cgroup of version 2")?.to_owned())
-}

@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum Userland {
     /// Debian 12: CRIU 3.17.1.
     Bookworm,
-    /// Debian 13: CRIU 4.1.1, rocminfo with ROCm's runtime 6.1, and crun 1.21.
+    /// Debian 13: CRIU 4.1.1, and rocminfo with ROCm's runtime 6.1.
     Trixie,
     /// Debian unstable: CRIU 4.2.1, rocminfo with ROCm's runtime 6.4, the container engines, and systemd.
     Sid,
@@ -44,7 +44,7 @@ impl Userland {
         let mut all = COMMON.to_vec();
         match self {
             Self::Bookworm => {}
-            Self::Trixie => all.extend([ROCM.as_slice(), &CRUN].concat()),
+            Self::Trixie => all.extend(ROCM),
             Self::Sid => all.extend([ROCM.as_slice(), &CRUN, &CONTAINERS, &SYSTEMD].concat()),
         }
         all
