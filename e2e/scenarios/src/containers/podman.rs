@@ -78,6 +78,11 @@ impl Podman {
         Ok(podman)
     }
 
+    /// Does its runtime's name end so?
+    pub(crate) fn is_through(&self, runtime: &str) -> bool {
+        self.runtime.ends_with(runtime)
+    }
+
     /// Starts a container without network, with these devices.
     pub(crate) fn start(&self, name: &str, devices: &[Device], command: &[&str]) -> Result<()> {
         let mut words = vec!["run", "-d", "--network", "none", "--name", name];
