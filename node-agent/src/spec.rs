@@ -159,6 +159,21 @@ impl Spec {
         mounts.find(|mount| plain(mount.destination) == destination)
     }
 
+    /// Where its cgroup is to be; `None` if it does not say, or leaves it to where the runtime is.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<CgroupPlace<'_>> {
+        let path = self.part("linux", "cgroupsPath")?.as_str()?;
+        if path.starts_with('/') {
+            return Some(CgroupPlace::Path(path));
+        }
+        let mut words = path.split(':');
+        let (_slice, prefix, name) = (words.next()?, words.next()?, words.next()?);
+        match (words.next(), name.is_empty()) {
+            (None, false) => Some(CgroupPlace::Systemd { prefix, name }),
+            _ => None,
+        }
+    }
+
     /// The root file system, as a path of the host.
     ///
     /// # Errors
@@ -173,6 +188,20 @@ impl Spec {
             }),
         }
     }
+}
+
+/// What `linux.cgroupsPath` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupPlace<'a> {
+    /// This path below the root of the hierarchy.
+    Path(&'a str),
+    /// A unit that systemd makes (`SLICE:PREFIX:NAME`). Runtimes take the words for a path unless they are told.
+    Systemd {
+        /// Beginning of the scope's name.
+        prefix: &'a str,
+        /// The rest of it; or the name of a slice.
+        name: &'a str,
+    },
 }
 
 /// The kind of a mount.
@@ -240,5 +269,44 @@ mod tests {
         fs::remove_file(dir.path().join(CONFIG)).expect("gone");
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(CONFIG)).expect("link");
         Spec::read(dir.path()).expect_err("a link");
+    }
+
+    #[test]
+    fn both_drivers_say_where_the_cgroup_is_to_be() {
+        let of = |linux: &str| {
+            let text = format!(r#"{{"linux":{linux}}}"#);
+            let spec = Spec::parse(Path::new(""), text.into_bytes()).expect("JSON");
+            spec.cgroup().map(|place| format!("{place:?}"))
+        };
+        for (linux, place) in [
+            (
+                r#"{"cgroupsPath":"kubepods-podu.slice:cri-containerd:a"}"#,
+                r#"Systemd { prefix: "cri-containerd", name: "a" }"#,
+            ),
+            (
+                r#"{"cgroupsPath":":libpod:a"}"#,
+                r#"Systemd { prefix: "libpod", name: "a" }"#,
+            ),
+            (
+                r#"{"cgroupsPath":"/kubepods/podu/a"}"#,
+                r#"Path("/kubepods/podu/a")"#,
+            ),
+            (
+                r#"{"cgroupsPath":"/odd:name:here"}"#,
+                r#"Path("/odd:name:here")"#,
+            ),
+        ] {
+            assert_eq!(of(linux).as_deref(), Some(place));
+        }
+        for none in [
+            "{}",
+            r#"{"cgroupsPath":""}"#,
+            r#"{"cgroupsPath":"below/mine"}"#,
+            r#"{"cgroupsPath":"a:b:"}"#,
+            r#"{"cgroupsPath":"a:b:c:d"}"#,
+            r#"{"cgroupsPath":7}"#,
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 }

@@ -66,7 +66,14 @@ pub(crate) fn start(lab: &Lab, userland: Userland, programs: &Programs) -> Resul
     Ok(session)
 }
 
-/// The same, with a disk at /data that outlives it.
+/// A machine for scenarios with systemd as process 1.
+pub(crate) fn start_systemd(lab: &Lab, programs: &Programs) -> Result<Session> {
+    let session = vm(lab, Userland::Sid).systemd().start()?;
+    programs.put(&session)?;
+    Ok(session)
+}
+
+/// A machine for scenarios with a disk at /data that outlives it.
 pub(crate) fn start_with_disk(
     lab: &Lab,
     userland: Userland,

@@ -2,6 +2,7 @@
 //! virtualisation keeps about one processor busy.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,9 @@ const TRANSLATOR_FAULT: &str = "Oops: int3";
 /// Groups that take minutes each: they begin first, so that none of them is alone at the end.
 const LONG: [&str; 3] = ["agent/", "pod/", "wrapper/"];
 
+/// The group whose cases are for a machine with systemd as process 1.
+const SYSTEMD: &str = "systemd/";
+
 /// What to run.
 #[derive(Debug)]
 pub(crate) struct Choice<'a> {
@@ -38,13 +42,31 @@ pub(crate) struct Choice<'a> {
     pub(crate) conformance: bool,
 }
 
+/// What a machine is started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// This userland, and the harness's own program as process 1.
+    Plain(Userland),
+    /// Sid with systemd as process 1.
+    Systemd,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(userland) => userland.fmt(f),
+            Self::Systemd => f.write_str("sid with systemd"),
+        }
+    }
+}
+
 /// One thing for one machine to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Job {
     /// The simulator against the specification of the kernel's interface.
     Conformance,
     /// The cases whose names begin so.
-    Cases(Userland, Vec<String>),
+    Cases(Kind, Vec<String>),
     /// Cases whose machine loses its power.
     Reboots(Vec<String>),
     /// Cases over two machines.
@@ -59,7 +81,7 @@ struct Shared<'a> {
     jobs: Mutex<VecDeque<Job>>,
     tally: Mutex<&'a mut Tally>,
     /// Cases that passed: others are the same as they, under a second name.
-    good: Mutex<BTreeMap<Userland, BTreeSet<String>>>,
+    good: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 /// Runs them. The first machine that cannot go on ends the run.
@@ -140,9 +162,14 @@ fn jobs(choice: &Choice<'_>, known: &[String]) -> Result<VecDeque<Job>> {
             } else {
                 names.clone()
             };
-            Job::Cases(userland, names)
+            match group == SYSTEMD {
+                true => Job::Cases(Kind::Systemd, names),
+                false => Job::Cases(Kind::Plain(userland), names),
+            }
         };
-        jobs.extend(groups.iter().map(cases));
+        let is_here =
+            |(group, _): &&(String, Vec<String>)| group != SYSTEMD || userland == Userland::Sid;
+        jobs.extend(groups.iter().filter(is_here).map(cases));
         if userland == Userland::Sid {
             let special = [(&two, Job::Two as fn(_) -> _), (&reboots, Job::Reboots)];
             let wanted = special.iter().filter(|(names, _)| !names.is_empty());
@@ -152,16 +179,16 @@ fn jobs(choice: &Choice<'_>, known: &[String]) -> Result<VecDeque<Job>> {
     Ok(jobs)
 }
 
-/// Does jobs until there are none, on one machine as long as they are for its userland.
+/// Does jobs until there are none, on one machine as long as they are for its kind.
 fn work(shared: &Shared<'_>) -> Result<()> {
-    let mut machine: Option<(Userland, Session)> = None;
+    let mut machine: Option<(Kind, Session)> = None;
     loop {
-        let current = machine.as_ref().map(|(userland, _)| *userland);
+        let current = machine.as_ref().map(|(kind, _)| *kind);
         let Some(job) = next(&mut lock(&shared.jobs), current) else {
             break;
         };
         let done = match &job {
-            Job::Cases(userland, names) => cases(shared, *userland, names, &mut machine),
+            Job::Cases(kind, names) => cases(shared, *kind, names, &mut machine),
             Job::Conformance => alone(shared, |lab, programs, own| {
                 test::conformance(lab, programs, own)
             }),
@@ -192,39 +219,42 @@ fn alone(
     done
 }
 
-/// The next job, of the userland whose machine is up if there is one.
-fn next(jobs: &mut VecDeque<Job>, current: Option<Userland>) -> Option<Job> {
+/// The next job, one for the machine that is up if there is one.
+fn next(jobs: &mut VecDeque<Job>, current: Option<Kind>) -> Option<Job> {
     let same = jobs.iter().position(|job| match job {
-        Job::Cases(userland, _) => Some(*userland) == current,
+        Job::Cases(kind, _) => Some(*kind) == current,
         Job::Conformance | Job::Reboots(_) | Job::Two(_) => false,
     });
     jobs.remove(same.unwrap_or(0))
 }
 
-/// Runs cases of a userland. A machine that dies takes only the case with it that was running.
+/// Runs cases on one kind of machine. A machine that dies takes only the case with it that was running.
 fn cases(
     shared: &Shared<'_>,
-    userland: Userland,
+    kind: Kind,
     names: &[String],
-    machine: &mut Option<(Userland, Session)>,
+    machine: &mut Option<(Kind, Session)>,
 ) -> Result<()> {
     let mut done = BTreeSet::new();
     let mut repeated = BTreeSet::new();
     loop {
         let session = match machine.take() {
-            Some((other, session)) if other == userland => session,
+            Some((other, session)) if other == kind => session,
             other => {
                 if let Some((_, session)) = other {
                     session.close()?;
                 }
-                println!("[test] a machine with {userland}");
-                guest::start(shared.lab, userland, shared.programs)?
+                println!("[test] a machine with {kind}");
+                match kind {
+                    Kind::Plain(userland) => guest::start(shared.lab, userland, shared.programs)?,
+                    Kind::Systemd => guest::start_systemd(shared.lab, shared.programs)?,
+                }
             }
         };
         let mut seen = Seen::default();
-        let words = words(shared, userland, names, &done);
+        let words = words(shared, kind, names, &done);
         let ended = session.exec_with(&words, Duration::from_secs(5000), &mut |stream, line| {
-            seen.line(shared, userland, stream, line);
+            seen.line(shared, kind, stream, line);
         });
         done.append(&mut seen.done);
         match ended {
@@ -233,7 +263,7 @@ fn cases(
                 if !seen.closed {
                     bail!("The scenarios ended without a result: {}", out.stderr);
                 }
-                *machine = Some((userland, session));
+                *machine = Some((kind, session));
                 return Ok(());
             }
             Err(error) => {
@@ -244,14 +274,12 @@ fn cases(
                 println!("{console}");
                 if console.contains(TRANSLATOR_FAULT) && repeated.insert(name.clone()) {
                     println!(
-                        "  {userland}: {name} runs once more: QEMU ran code of the kernel that was being patched"
+                        "  {kind}: {name} runs once more: QEMU ran code of the kernel that was being patched"
                     );
                     continue;
                 }
-                println!("  {userland}: not ok {name}: the machine died: {error:#}");
-                lock(&shared.tally)
-                    .failed
-                    .push(format!("{userland} {name}"));
+                println!("  {kind}: not ok {name}: the machine died: {error:#}");
+                lock(&shared.tally).failed.push(format!("{kind} {name}"));
                 done.insert(name);
             }
         }
@@ -259,15 +287,10 @@ fn cases(
 }
 
 /// The command that runs them, less those that are done.
-fn words(
-    shared: &Shared<'_>,
-    userland: Userland,
-    names: &[String],
-    done: &BTreeSet<String>,
-) -> String {
+fn words(shared: &Shared<'_>, kind: Kind, names: &[String], done: &BTreeSet<String>) -> String {
     let mut words = format!("/host/bin/scenarios run --repeat {}", shared.repeat);
     let good = lock(&shared.good)
-        .get(&userland)
+        .get(&kind.to_string())
         .cloned()
         .unwrap_or_default();
     for (flag, names) in [("--skip", done), ("--passed", &good)] {
@@ -291,7 +314,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn line(&mut self, shared: &Shared<'_>, userland: Userland, stream: Stream, line: &str) {
+    fn line(&mut self, shared: &Shared<'_>, kind: Kind, stream: Stream, line: &str) {
         if let Some(name) = line.strip_prefix("run ") {
             self.running = Some(name.to_owned());
             return;
@@ -299,23 +322,23 @@ impl Seen {
         let closing = stream == Stream::Stdout && line.contains(" passed, ");
         self.closed |= closing;
         if !closing {
-            guest::show(stream, &format!("  {userland}: {line}"));
+            guest::show(stream, &format!("  {kind}: {line}"));
         }
         if line.ends_with(": it hangs") {
             // The machine cannot see how little of the processors it was given.
             let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-            println!("  {userland}: load of the host: {}", load.trim());
+            println!("  {kind}: load of the host: {}", load.trim());
         }
         if stream == Stream::Stdout && is_result(line) {
             if let (Some(name), true) = (&self.running, line.starts_with("ok ")) {
                 lock(&shared.good)
-                    .entry(userland)
+                    .entry(kind.to_string())
                     .or_default()
                     .insert(name.clone());
             }
             self.done.extend(self.running.take());
         }
-        lock(&shared.tally).count(&userland.to_string(), stream, line);
+        lock(&shared.tally).count(&kind.to_string(), stream, line);
     }
 }
 
@@ -343,13 +366,13 @@ mod tests {
             machines: 2,
             conformance: names.is_empty(),
         };
-        let known = ["tree/a", "tree/b", "pod/a", "agent/a"].map(str::to_owned);
+        let known = ["tree/a", "tree/b", "pod/a", "agent/a", "systemd/a"].map(str::to_owned);
         jobs(&choice, &known).map(Vec::from)
     }
 
     fn group(userland: Userland, names: &[&str]) -> Job {
         let names = names.iter().map(|&name| name.to_owned()).collect();
-        Job::Cases(userland, names)
+        Job::Cases(Kind::Plain(userland), names)
     }
 
     #[test]
@@ -362,6 +385,7 @@ mod tests {
             group(sid, &["pod/"]),
             group(sid, &["agent/"]),
             group(sid, &["tree/"]),
+            Job::Cases(Kind::Systemd, vec!["systemd/".to_owned()]),
             Job::Two(two),
             Job::Reboots(reboots),
             group(trixie, &["pod/"]),
@@ -391,8 +415,14 @@ mod tests {
     fn a_machine_that_is_up_goes_on_with_its_userland() {
         let (sid, trixie) = (Userland::Sid, Userland::Trixie);
         let mut queue = VecDeque::from([group(sid, &["a/"]), group(trixie, &["a/"])]);
-        assert_eq!(next(&mut queue, Some(trixie)), Some(group(trixie, &["a/"])));
-        assert_eq!(next(&mut queue, Some(trixie)), Some(group(sid, &["a/"])));
-        assert_eq!(next(&mut queue, Some(trixie)), None);
+        assert_eq!(
+            next(&mut queue, Some(Kind::Plain(trixie))),
+            Some(group(trixie, &["a/"]))
+        );
+        assert_eq!(
+            next(&mut queue, Some(Kind::Plain(trixie))),
+            Some(group(sid, &["a/"]))
+        );
+        assert_eq!(next(&mut queue, Some(Kind::Plain(trixie))), None);
     }
 }

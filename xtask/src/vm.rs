@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Size of an empty disk at /data.
     #[arg(long, value_name = "MIB")]
     data: Option<u64>,
+    /// Boot with systemd as process 1 (sid alone).
+    #[arg(long, requires = "command")]
+    systemd: bool,
     /// Seconds that a command may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
@@ -46,6 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     lab.prepare(&[args.userland])?;
     let mut vm = lab.vm(args.userland).memory_mib(args.memory);
+    if args.systemd {
+        vm = vm.systemd();
+    }
     if let Some(share) = &args.share {
         vm = vm.share(share);
     }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::case::{BIN, Case, Lab, SHARED_BIN, Skip};
 use crate::cases;
+use crate::containers::has_systemd;
 use crate::criu::Criu;
 use crate::hang::{self, kernel_log};
 use crate::proc;
@@ -55,9 +56,11 @@ pub(crate) fn run(choice: &Choice) -> Result<bool> {
     let criu = Criu::install()?;
     let names = &choice.names;
     let begins = |case: &Case| names.iter().any(|name| case.name.starts_with(name));
+    // Each case is for one kind of machine.
+    let here = |case: &Case| case.name.starts_with(cases::systemd::PREFIX) == has_systemd();
     let chosen: Vec<_> = cases::all()
         .into_iter()
-        .filter(|case| names.is_empty() || begins(case))
+        .filter(|case| here(case) && (names.is_empty() || begins(case)))
         .collect();
     if chosen.is_empty() {
         bail!("no case has such a name");

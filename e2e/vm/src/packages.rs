@@ -10,7 +10,7 @@ pub enum Userland {
     Bookworm,
     /// Debian 13: CRIU 4.1.1, and rocminfo with ROCm's runtime 6.1.
     Trixie,
-    /// Debian unstable: CRIU 4.2.1, rocminfo with ROCm's runtime 6.4, and the container engines.
+    /// Debian unstable: CRIU 4.2.1, rocminfo with ROCm's runtime 6.4, the container engines, and systemd.
     Sid,
 }
 
@@ -45,7 +45,7 @@ impl Userland {
         match self {
             Self::Bookworm => {}
             Self::Trixie => all.extend(ROCM),
-            Self::Sid => all.extend([ROCM.as_slice(), &CONTAINERS].concat()),
+            Self::Sid => all.extend([ROCM.as_slice(), &CRUN, &CONTAINERS, &SYSTEMD].concat()),
         }
         all
     }
@@ -90,18 +90,21 @@ const COMMON: [&str; 13] = [
 const ROCM: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
 
 /// Container engines and their runtimes, in unstable alone: no other suite has containerd 2.1. Podman asks for
-/// netavark even where a container gets no network, and crun loads libcriu only when it checkpoints.
-/// Whoever talks to servers wants to know whom to trust.
-const CONTAINERS: [&str; 8] = [
+/// netavark even where a container gets no network. Whoever talks to servers wants to know whom to trust.
+const CONTAINERS: [&str; 6] = [
     "ca-certificates",
     "conmon",
     "containerd",
-    "crun",
-    "libcriu2",
     "netavark",
     "podman",
     "runc",
 ];
+
+/// crun loads libcriu only when it checkpoints.
+const CRUN: [&str; 2] = ["crun", "libcriu2"];
+
+/// Process 1 of machines that are to have it ([`crate::Vm::systemd`]), and the bus on which runtimes ask it for cgroups.
+const SYSTEMD: [&str; 2] = ["dbus", "systemd"];
 
 /// The kernel chroot: kernel, headers, its compiler, and what prepares modules for the image.
 pub(crate) const KERNEL: [&str; 8] = [

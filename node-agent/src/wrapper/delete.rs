@@ -24,7 +24,7 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, WrapperError> {
         Some(_) => match place.record() {
             // The restore has come to its end.
             Ok(Some(_)) => Ok(()),
-            _ => sweep::kill(&place).and_then(|()| sweep::unbind(context, &id)),
+            _ => sweep::kill(&place).and_then(|()| sweep::unbind(context, &id, &place)),
         },
     };
     // Not with the root file system still bound in the runtime's folder, which it would empty.

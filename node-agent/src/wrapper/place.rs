@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ use super::mounts::remove_tree;
 use crate::ticket::{ContainerId, Key, read_bounded, write_whole};
 
 const RECORD: &str = "record.json";
+
+/// Name of the link to the bundle.
+const BUNDLE: &str = "bundle";
 
 /// Version of [`Record`].
 const VERSION: u32 = 1;
@@ -96,6 +99,19 @@ impl Place {
         Ok(())
     }
 
+    /// Remembers the bundle of the restore that begins.
+    pub(crate) fn remember(&self, bundle: &Path) -> Result<(), WrapperError> {
+        // Relative to the folder in which the wrapper was started: another one is started elsewhere.
+        let bundle = fs::canonicalize(bundle).map_err(WrapperError::file("find", bundle))?;
+        let link = self.root.join(BUNDLE);
+        symlink(bundle, &link).map_err(WrapperError::file("link", &link))
+    }
+
+    /// The bundle of the last restore.
+    pub(crate) fn bundle(&self) -> Option<PathBuf> {
+        fs::read_link(self.root.join(BUNDLE)).ok()
+    }
+
     /// Removes it; none is as good.
     pub(crate) fn remove(&self) -> Result<(), WrapperError> {
         remove_tree(&self.root)
@@ -159,6 +175,10 @@ mod tests {
         place.write_record(&record).expect("written");
         assert_eq!(place.record().expect("read"), Some(record.clone()));
         assert_eq!(record.key(), Some(Key::Container(id.clone())));
+        assert_eq!(place.bundle(), None);
+        place.remember(dir.path()).expect("written");
+        let bundle = fs::canonicalize(dir.path()).expect("there");
+        assert_eq!(place.bundle(), Some(bundle));
         record.started = true;
         place.write_record(&record).expect("written");
         assert_eq!(place.record().expect("read"), Some(record));

@@ -40,10 +40,19 @@ pub(crate) fn gpu_state(work: &Path, held: bool) -> Result<(), WrapperError> {
 pub(crate) fn hold(folder: &Path) -> Result<PathBuf, WrapperError> {
     let wrong = |reason: String| WrapperError::Hold { reason };
     let proof = Proof::read(folder)?.filter(|proof| proof.stage == Stage::Frozen);
-    let Some(path) = proof.and_then(|proof| proof.cgroup) else {
+    let Some((path, init)) = proof.and_then(|proof| Some((proof.cgroup?, proof.init?))) else {
         return Err(wrong(script_error(folder)));
     };
     let cgroup = Cgroup::at(&path);
+    if let Some(aside) = cgroup.aside() {
+        aside.remove();
+    }
+    // A process that is taken out of a frozen cgroup runs.
+    if let Some(reason) = super::hold::moved(folder, &cgroup, init) {
+        return Err(wrong(format!(
+            "The runtime has moved it, and it may have run: {reason}"
+        )));
+    }
     let frozen = cgroup
         .is_frozen()
         .and_then(|frozen| Ok(frozen && cgroup.is_to_freeze()?));
@@ -71,7 +80,7 @@ mod tests {
     use rocferry_image::TaskResult;
 
     use super::*;
-    use crate::wrapper::hold::Named;
+    use crate::wrapper::hold::{Named, Plan, named};
 
     #[test]
     fn only_a_whole_result_is_success() {
@@ -130,6 +139,19 @@ mod tests {
         let cgroup = dir.path().join("cgroup");
         fs::create_dir(&cgroup).expect("cgroup");
         hold(dir.path()).expect_err("no proof");
+        // This process, whose cgroup is below that one if the hierarchy begins there.
+        let own = named(rustix::process::getpid()).expect("own");
+        let plan = |hierarchy: &Path| {
+            Plan {
+                hierarchy: hierarchy.to_owned(),
+                refuge: PathBuf::from("/"),
+                wrapper: own,
+                place: None,
+            }
+            .write(dir.path())
+            .expect("written");
+        };
+        plan(&cgroup);
         let prove = |stage| {
             let cgroup = Some(cgroup.clone());
             let criu = Named { pid: 1, started: 1 };
@@ -137,6 +159,7 @@ mod tests {
                 stage,
                 cgroup,
                 criu,
+                init: Some(own),
                 oom_group: None,
             }
             .write(dir.path())
@@ -150,6 +173,10 @@ mod tests {
         hold(dir.path()).expect_err("no cgroup");
         kernel("1\n", "populated 1\nfrozen 1\n");
         assert_eq!(hold(dir.path()).expect("held"), cgroup);
+        plan(dir.path());
+        let error = hold(dir.path()).expect_err("somewhere else").to_string();
+        assert!(error.contains("has moved it"), "{error}");
+        plan(&cgroup);
         prove(Stage::Proven);
         hold(dir.path()).expect_err("not to its end");
         prove(Stage::Frozen);

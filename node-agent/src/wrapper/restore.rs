@@ -110,6 +110,7 @@ impl Attempt<'_> {
             },
         )?;
         self.place.make()?;
+        self.place.remember(self.bundle.spec().folder())?;
         let conf = CriuConf::new(self.place.folder(), family)?;
         let script = match self.held {
             true => Some(self.prepare_hold()?),
@@ -197,6 +198,7 @@ impl Attempt<'_> {
         let wrapper = hold::named(rustix::process::getpid());
         let plan = Plan {
             refuge: own.path().to_owned(),
+            place: hold::Place::of(self.bundle.spec(), &hierarchy),
             hierarchy,
             wrapper: wrapper.ok_or_else(|| WrapperError::Hold {
                 reason: "this process is not in /proc".to_owned(),
@@ -226,9 +228,7 @@ impl Attempt<'_> {
         let mut environment: Vec<_> = off
             .map(|name| (name.clone().into(), OsString::from("0")))
             .collect();
-        if self.held {
-            environment.push((SECOND_WAY.into(), conf.second().into()));
-        }
+        environment.push((SECOND_WAY.into(), conf.second().into()));
         // Without a log its words go where the container's do, and engines (Podman of a runtime that it does not know) show a
         // line of them in the place of the reason.
         let mut all = Vec::new();
@@ -312,7 +312,7 @@ impl Attempt<'_> {
             trouble(error);
         }
         // Before the runtime's `delete`: that empties its folder, and with it the root file system that it has bound there.
-        if let Err(error) = sweep::unbind(self.context, &self.id) {
+        if let Err(error) = sweep::unbind(self.context, &self.id, &self.place) {
             trouble(error);
             return;
         }

@@ -19,12 +19,20 @@ pub(super) fn sweep(
     place: &Place,
 ) -> Result<(), WrapperError> {
     kill(place)?;
-    unbind(context, id)?;
+    unbind(context, id, place)?;
     place.remove()
 }
 
-/// Takes away what the runtime has bound for CRIU, which is there during a restore alone.
-pub(super) fn unbind(context: &Context, id: &ContainerId) -> Result<(), WrapperError> {
+/// Takes away what the runtime has bound for CRIU, which is there during a restore alone: runc in its own folder, crun in the
+/// bundle.
+pub(super) fn unbind(
+    context: &Context,
+    id: &ContainerId,
+    place: &Place,
+) -> Result<(), WrapperError> {
+    if let Some(bundle) = place.bundle() {
+        bound(&bundle)?;
+    }
     let root = context.arguments.global("root").map_or_else(
         || PathBuf::from(default_root(context.runtime.family)),
         PathBuf::from,
@@ -57,15 +65,22 @@ fn default_root(family: Family) -> &'static str {
 
 /// runc binds the root file system into its own folder for CRIU, and refuses an id whose folder is there.
 fn runtime_folder(folder: &Path) -> Result<(), WrapperError> {
+    if bound(folder)? {
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
+/// Takes away where the root file system is bound in this folder; neither runtime restores while it is there. Was it?
+fn bound(folder: &Path) -> Result<bool, WrapperError> {
     let bound = folder.join("criu-root");
     if !bound.exists() {
-        return Ok(());
+        return Ok(false);
     }
     detach_below(&bound)?;
     // Empty, or not what we think it is; then the runtime has its say.
     fs::remove_dir(&bound).map_err(WrapperError::file("remove", &bound))?;
-    let _ = fs::remove_dir(folder);
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -90,5 +105,14 @@ mod tests {
         fs::write(folder.join("state.json"), "{}").expect("file");
         runtime_folder(&folder).expect("the rest stays");
         assert!(folder.join("state.json").exists());
+    }
+
+    #[test]
+    fn a_bundle_stays_with_all_but_the_binding() {
+        let dir = tempfile::tempdir().expect("folder");
+        assert!(!bound(dir.path()).expect("none"));
+        fs::create_dir(dir.path().join("criu-root")).expect("folder");
+        assert!(bound(dir.path()).expect("left over"));
+        assert!(dir.path().exists() && !dir.path().join("criu-root").exists());
     }
 }

@@ -20,6 +20,7 @@ mod round_trip;
 mod slow_copies;
 mod streaming;
 mod subset;
+pub(crate) mod systemd;
 mod topology;
 mod topology_described;
 mod topology_presets;
@@ -61,11 +62,13 @@ pub(crate) fn all() -> Vec<Case> {
         defects::CASES,
         compat::CASES,
     ];
-    [
+    let mut all = [
         plugin.concat(),
         agent::GROUPS.concat(),
         wrapper::GROUPS.concat(),
         pod::GROUPS.concat(),
     ]
-    .concat()
+    .concat();
+    all.extend(systemd::cases(&all));
+    all
 }

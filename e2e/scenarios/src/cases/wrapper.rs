@@ -1,6 +1,7 @@
 //! The runtime wrapper: containers restored in the place of being created, held ones, and those that are refused.
 
 mod crashes;
+mod crun;
 mod holds;
 pub(crate) mod pod_tool;
 mod pods;
@@ -13,9 +14,10 @@ mod tool;
 use crate::case::Case;
 
 /// All of them.
-pub(crate) const GROUPS: [&[Case]; 6] = [
+pub(crate) const GROUPS: [&[Case]; 7] = [
     restores::CASES,
     holds::CASES,
+    crun::CASES,
     refusals::CASES,
     crashes::CASES,
     pods::CASES,

@@ -29,6 +29,12 @@ use anyhow::Result;
 
 use crate::case::Skip;
 
+/// Is systemd process 1 here? Then engines and runtimes have it make their cgroups (their driver `systemd`), and else they
+/// make them themselves (`cgroupfs`).
+pub(crate) fn has_systemd() -> bool {
+    Path::new("/run/systemd/system").is_dir()
+}
+
 /// Skips the case in a userland without this program.
 pub(crate) fn need(program: &'static str) -> Result<()> {
     let there = ["/usr/bin", "/usr/sbin"]

@@ -14,7 +14,7 @@
 //! | | |
 //! |---|---|
 //! | state of the runtime | `/run/containerd/runc/k8s.io` ([`Pod::STATE`]), where the agent looks by itself |
-//! | cgroup | `/kubepods/burstable/podUID`, a container's below it ([`Pod::cgroup`]) |
+//! | cgroup | `/kubepods/burstable/podUID`, a container's below it ([`Pod::cgroup`]); where systemd is process 1, slices of that, and scopes in them |
 //! | `/dev/shm` of all | a tmpfs of the sandbox, bound into each ([`Pod::shared_memory`]) |
 //! | emptyDir volumes | `/var/lib/kubelet/pods/UID/volumes/kubernetes.io~empty-dir/NAME` ([`Pod::volume`]) |
 //! | logs | `/var/log/pods/NAMESPACE_NAME_UID/CONTAINER/0.log` ([`Pod::log`]) |
@@ -38,7 +38,7 @@ use serde_json::Value;
 
 use super::devices::Device;
 use super::root::make_root;
-use super::{Ran, need, run};
+use super::{Ran, has_systemd, need, run};
 use crate::case::Lab;
 use config::Kind;
 use network::Network;
@@ -137,6 +137,9 @@ pub(crate) struct Pod {
     containers: Vec<(String, u32)>,
 }
 
+/// Beginning of the names of containerd's scopes.
+const SCOPE: &str = "cri-containerd";
+
 static NUMBER: AtomicU32 = AtomicU32::new(1);
 
 impl Pod {
@@ -169,6 +172,10 @@ impl Pod {
         fs::create_dir_all(&shm)?;
         let at = text(&shm)?;
         run(&["mount", "-t", "tmpfs", "-o", "mode=1777", "shm", at])?.ok()?;
+        if has_systemd() {
+            // As the kubelet does, before there is any container.
+            run(&["systemctl", "start", &pod.slice()])?.ok()?;
+        }
         let pause = "/bin/busybox mkfifo /tmp/f && read x < /tmp/f";
         let command = ["/bin/sh", "-c", pause];
         let sandbox = Contents::new("sandbox", &command);
@@ -202,8 +209,51 @@ impl Pod {
         Path::new("/sys/fs/cgroup").join(self.cgroup_path())
     }
 
+    /// The kubelet's names for both drivers. A slice's name has those of the slices above it, and no dash of its own.
     fn cgroup_path(&self) -> String {
-        format!("kubepods/burstable/pod{}", self.uid)
+        match has_systemd() {
+            true => format!("kubepods.slice/kubepods-burstable.slice/{}", self.slice()),
+            false => format!("kubepods/burstable/pod{}", self.uid),
+        }
+    }
+
+    /// The pod's slice.
+    fn slice(&self) -> String {
+        let uid = self.uid.replace('-', "_");
+        format!("kubepods-burstable-pod{uid}.slice")
+    }
+
+    /// `cgroupsPath` of a container, as containerd writes it for each driver.
+    fn cgroups_path(&self, container: &str) -> String {
+        let id = self.id(container);
+        match has_systemd() {
+            true => format!("{}:{SCOPE}:{id}", self.slice()),
+            false => format!("/{}/{id}", self.cgroup_path()),
+        }
+    }
+
+    /// The folder of a container's cgroup.
+    pub(crate) fn container_cgroup(&self, container: &str) -> PathBuf {
+        let id = self.id(container);
+        self.cgroup().join(match has_systemd() {
+            true => format!("{SCOPE}-{id}.scope"),
+            false => id,
+        })
+    }
+
+    /// Global flags of the runtime, as containerd's shim gives them.
+    fn flags(&self) -> Result<Vec<String>> {
+        let log = self.runtime_log();
+        let words = [
+            "--root",
+            Self::STATE,
+            "--log",
+            text(&log)?,
+            "--log-format",
+            "json",
+        ];
+        let driver = has_systemd().then_some("--systemd-cgroup");
+        Ok(words.into_iter().chain(driver).map(str::to_owned).collect())
     }
 
     /// Have all tasks of the pod stopped?
@@ -213,7 +263,7 @@ impl Pod {
 
     /// Have all tasks of a container stopped?
     pub(crate) fn container_is_frozen(&self, container: &str) -> Result<bool> {
-        event(&self.cgroup().join(self.id(container)), "frozen 1")
+        event(&self.container_cgroup(container), "frozen 1")
     }
 
     /// Is nobody left in the pod?
@@ -272,15 +322,8 @@ impl Pod {
 
     /// A command of the runtime, with the global flags that containerd gives.
     pub(crate) fn runtime(&self, words: &[&str]) -> Result<Ran> {
-        let log = self.runtime_log();
-        let flags = [
-            "--root",
-            Self::STATE,
-            "--log",
-            text(&log)?,
-            "--log-format",
-            "json",
-        ];
+        let flags = self.flags()?;
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let variables: Vec<String> = self
             .options
             .environment
@@ -292,7 +335,7 @@ impl Pod {
             &["env"],
             &variables[..],
             &[&self.options.runtime],
-            &flags,
+            &flags[..],
             words,
         ]
         .concat())
@@ -394,17 +437,9 @@ impl Pod {
 
     /// A command whose descriptors the container inherits: none of a file of ours.
     fn detached(&self, words: &[&str]) -> Result<()> {
-        let log = self.runtime_log();
-        let _ = fs::remove_file(&log);
+        let _ = fs::remove_file(self.runtime_log());
         let status = Command::new(&self.options.runtime)
-            .args([
-                "--root",
-                Self::STATE,
-                "--log",
-                text(&log)?,
-                "--log-format",
-                "json",
-            ])
+            .args(self.flags()?)
             .args(words)
             .envs(self.options.environment.iter().cloned())
             .stdin(Stdio::null())
@@ -438,6 +473,9 @@ impl Drop for Pod {
         }
         if let Ok(shm) = text(&self.shared_memory()) {
             let _ = run(&["umount", shm]);
+        }
+        if has_systemd() {
+            let _ = run(&["systemctl", "stop", &self.slice()]);
         }
         let begun = Instant::now();
         while cgroup.exists()

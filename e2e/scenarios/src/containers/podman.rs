@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::devices::Device;
 use super::root::make_root;
-use super::{Ran, need, run};
+use super::{Ran, has_systemd, need, run};
 
 /// The OCI runtime under it.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,11 @@ impl Podman {
             .run(&["import", "--quiet", text(&archive)?, Self::IMAGE])?
             .ok()?;
         Ok(podman)
+    }
+
+    /// Does its runtime's name end so?
+    pub(crate) fn is_through(&self, runtime: &str) -> bool {
+        self.runtime.ends_with(runtime)
     }
 
     /// Starts a container without network, with these devices.
@@ -148,7 +153,7 @@ impl Podman {
             "--tmpdir",
             text(&tmp)?,
             "--cgroup-manager",
-            "cgroupfs",
+            if has_systemd() { "systemd" } else { "cgroupfs" },
             "--runtime",
             &self.runtime,
         ];

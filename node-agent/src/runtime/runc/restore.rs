@@ -7,6 +7,7 @@ use super::Runc;
 use super::dump::close_connections;
 use crate::runtime::criu::first_line;
 use crate::runtime::{Cancel, Invocation, RestoreOptions, RuntimeError, Tcp};
+use crate::spec::{CgroupPlace, Spec};
 
 /// Name that runtimes give to CRIU's log.
 const LOG: &str = "restore.log";
@@ -22,6 +23,9 @@ pub(super) fn command(runc: &Runc, options: &RestoreOptions) -> Result<Invocatio
     let mut command = program(runc);
     if let Some(plugins) = &runc.criu.plugins {
         command.env("CRIU_LIBS_DIR", plugins);
+    }
+    if let Some(CgroupPlace::Systemd { .. }) = Spec::read(bundle)?.cgroup() {
+        command.arg("--systemd-cgroup");
     }
     command
         .arg("--log")

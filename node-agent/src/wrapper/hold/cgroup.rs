@@ -107,6 +107,44 @@ impl Cgroup {
         other.0.starts_with(&self.0)
     }
 
+    /// Processes in it and below.
+    pub(crate) fn processes(&self) -> Result<Vec<Pid>, CgroupError> {
+        let mut found = Vec::new();
+        let mut waiting = vec![self.0.clone()];
+        while let Some(folder) = waiting.pop() {
+            let list = read(&folder.join("cgroup.procs"))?;
+            let pids = list.lines().filter_map(|line| line.parse().ok());
+            found.extend(pids.filter_map(Pid::from_raw));
+            let entries = fs::read_dir(&folder).map_err(failed("list", &folder))?;
+            let folders = entries.filter_map(Result::ok);
+            let folders = folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            waiting.extend(folders.map(|entry| entry.path()));
+        }
+        Ok(found)
+    }
+
+    /// The one beside it for what a runtime has put into it and is none of the container's.
+    pub(crate) fn aside(&self) -> Option<Self> {
+        let mut name = std::ffi::OsString::from("rocferry-aside-");
+        name.push(self.0.file_name()?);
+        Some(Self(self.0.with_file_name(name)))
+    }
+
+    /// Makes it; one that is there is as good.
+    pub(crate) fn make(&self) -> Result<(), CgroupError> {
+        match fs::create_dir(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(failed("make", &self.0)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes it, if nobody is in it.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+
     /// Moves a process into it.
     pub(crate) fn take(&self, pid: Pid) -> Result<(), CgroupError> {
         self.write("cgroup.procs", &pid.as_raw_nonzero().to_string())
@@ -252,6 +290,27 @@ mod tests {
             (text("cgroup.kill"), text("cgroup.freeze")),
             ("1".into(), "0".into())
         );
+    }
+
+    #[test]
+    fn processes_below_are_its_own() {
+        let dir = tempfile::tempdir().expect("folder");
+        let below = dir.path().join("a/b");
+        fs::create_dir_all(&below).expect("folders");
+        for (folder, text) in [
+            (dir.path(), "1\n2\n"),
+            (&dir.path().join("a"), ""),
+            (&below, "3\n"),
+        ] {
+            fs::write(folder.join("cgroup.procs"), text).expect("file");
+        }
+        let found = Cgroup::at(dir.path()).processes().expect("read");
+        let mut found: Vec<i32> = found.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+        found.sort_unstable();
+        assert_eq!(found, [1, 2, 3]);
+        let aside = Cgroup::at("/c/a.scope/container").aside().expect("beside");
+        assert_eq!(aside, Cgroup::at("/c/a.scope/rocferry-aside-container"));
+        assert!(!Cgroup::at("/c/a.scope/container").contains(&aside));
     }
 
     #[test]

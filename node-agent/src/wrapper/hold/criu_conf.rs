@@ -12,8 +12,8 @@ use crate::wrapper::flags::Family;
 /// Annotation that names the file.
 pub(crate) const ANNOTATION: &str = "org.criu.config";
 
-/// Variable of the environment that names another one. A held container's script stands in both: the runtime and CRIU
-/// ignore a file that is not there, and either alone must do.
+/// Variable of the environment that names another one, for CRIU itself. All stands in both: the runtime and CRIU ignore a file
+/// that is not there, and crun 1.21 reads none of its own: either alone must do.
 pub(crate) const SECOND_WAY: &str = "CRIU_CONFIG_FILE";
 
 const NAME: &str = "criu.conf";
@@ -65,22 +65,23 @@ impl CriuConf {
 
     /// Writes it for a restore, with a script or without.
     pub(crate) fn for_restore(&self, script: Option<&Path>, tcp: Tcp) -> Result<(), WrapperError> {
-        let mut text = self.site.clone();
-        if let Some(script) = script {
-            // A variable that is set already names what the site wants to be read.
-            let mut second = match std::env::var_os(SECOND_WAY) {
-                Some(file) => read_bounded(Path::new(&file), MAX_FILE)?.unwrap_or_default(),
-                None => Vec::new(),
-            };
-            second.extend(format!("\naction-script {}\n", word(script)?).bytes());
-            write_whole(&self.folder, SECOND, &second)?;
-        }
+        let mut own = String::new();
         if tcp == Tcp::Close {
-            text.extend(b"tcp-close\n");
+            own += "tcp-close\n";
         }
         if let Some(script) = script {
-            text.extend(format!("action-script {}\n", word(script)?).bytes());
+            own += &format!("action-script {}\n", word(script)?);
         }
+        // A variable that is set already names what the site wants to be read.
+        let mut second = match std::env::var_os(SECOND_WAY) {
+            Some(file) => read_bounded(Path::new(&file), MAX_FILE)?.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        second.push(b'\n');
+        second.extend(own.bytes());
+        write_whole(&self.folder, SECOND, &second)?;
+        let mut text = self.site.clone();
+        text.extend(own.bytes());
         Ok(write_whole(&self.folder, NAME, &text)?)
     }
 
@@ -139,6 +140,9 @@ mod tests {
         conf.check(script).expect_err("not there");
         conf.for_restore(Some(script), Tcp::Close).expect("written");
         assert_eq!(text(), "libdir /x\ntcp-close\naction-script /run/x/hold\n");
+        // A runtime that does not know the annotation has CRIU read this one.
+        let second = fs::read_to_string(conf.second()).expect("file");
+        assert!(second.ends_with("\ntcp-close\naction-script /run/x/hold\n"));
         conf.check(script).expect("there");
         conf.check(Path::new("/run/x/ho")).expect_err("another");
         conf.harmless().expect("written");

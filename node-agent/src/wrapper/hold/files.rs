@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::{CgroupPlace, Spec};
 use crate::ticket::{TicketError, read_bounded, write_whole};
 
 const MAX_FILE: u64 = 64 << 10;
@@ -20,6 +21,49 @@ pub(crate) struct Plan {
     pub(crate) refuge: PathBuf,
     /// The wrapper that restores.
     pub(crate) wrapper: Named,
+    /// Where the container is to be.
+    pub(crate) place: Option<Place>,
+}
+
+/// Where the new container's cgroup is to be, as its specification says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) enum Place {
+    /// Here, or below.
+    Path(PathBuf),
+    /// In this unit of systemd's.
+    Unit(String),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Unit(unit) => f.write_str(unit),
+        }
+    }
+}
+
+impl Place {
+    /// From the specification; `None` if that leaves it open.
+    pub(crate) fn of(spec: &Spec, hierarchy: &Path) -> Option<Self> {
+        Some(match spec.cgroup()? {
+            CgroupPlace::Path(path) => Self::Path(hierarchy.join(path.trim_start_matches('/'))),
+            CgroupPlace::Systemd { name, .. } if name.ends_with(".slice") => {
+                Self::Unit(name.to_owned())
+            }
+            CgroupPlace::Systemd { prefix: "", name } => Self::Unit(format!("{name}.scope")),
+            CgroupPlace::Systemd { prefix, name } => Self::Unit(format!("{prefix}-{name}.scope")),
+        })
+    }
+
+    /// Is this cgroup there?
+    pub(crate) fn holds(&self, cgroup: &Path) -> bool {
+        match self {
+            Self::Path(path) => cgroup.starts_with(path),
+            Self::Unit(unit) => cgroup.iter().any(|part| part == unit.as_str()),
+        }
+    }
 }
 
 /// How far the script has come.
@@ -43,6 +87,8 @@ pub(crate) struct Proof {
     pub(crate) cgroup: Option<PathBuf>,
     /// CRIU.
     pub(crate) criu: Named,
+    /// The first process of the container, once all of it is frozen.
+    pub(crate) init: Option<Named>,
     /// Whether the container's processes were to be killed together for want of memory, before the restore.
     pub(crate) oom_group: Option<bool>,
 }
@@ -90,4 +136,35 @@ impl Note for Plan {
 
 impl Note for Proof {
     const NAME: &'static str = "hold-proof.json";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_containers_place_is_known_by_both_drivers() {
+        let place = |path: &str| {
+            let text = format!(r#"{{"linux":{{"cgroupsPath":"{path}"}}}}"#);
+            let spec = Spec::parse(Path::new(""), text.into_bytes()).expect("JSON");
+            Place::of(&spec, Path::new("/c"))
+        };
+        let holds =
+            |path: &str, cgroup: &str| place(path).expect("it says where").holds(Path::new(cgroup));
+        assert!(holds("/k/podu/a", "/c/k/podu/a") && holds("/k/podu/a", "/c/k/podu/a/container"));
+        assert!(!holds("/k/podu/a", "/c/k/podu/b") && !holds("/k/podu/a", "/c/k/podu/ab"));
+        let scope = "k-podu.slice:cri:a";
+        assert!(holds(scope, "/c/k.slice/k-podu.slice/cri-a.scope"));
+        assert!(holds(
+            scope,
+            "/c/k.slice/k-podu.slice/cri-a.scope/container"
+        ));
+        assert!(!holds(scope, "/c/k.slice/k-podu.slice/cri-b.scope"));
+        assert!(!holds(scope, "/c/k.slice/k-podu.slice"));
+        assert_eq!(
+            place("a:b:x.slice"),
+            Some(Place::Unit("x.slice".to_owned()))
+        );
+        assert_eq!(place(":"), None);
+    }
 }

@@ -7,10 +7,11 @@
 //! before          the wrapper checks its files                                    else nothing is begun
 //! pre-restore     the script runs at all, and its plan can be read                else CRIU fails
 //! post-restore    CRIU moves out of the container's cgroup into the wrapper's;
-//!                 the container's freezes and thaws, and holds the whole tree     else CRIU fails
+//!                 the container's freezes and thaws, holds the whole tree, and    else CRIU fails
+//!                 is where the container is to be
 //!                 a guard watches CRIU, runtime and wrapper, and kills all if one ends too early
 //! pre-resume      it freezes, and is seen frozen                                  else all of it is killed
-//! after           proof read, cgroup seen frozen once more                        else all of it is killed
+//! after           proof read, cgroup seen frozen once more, the tree still in it  else all of it is killed
 //! ```
 //!
 //! CRIU goes to the cgroup that the wrapper was started in: none of our own, which service managers would not
@@ -27,6 +28,6 @@ pub(crate) use cgroup::{Cgroup, CgroupError, hierarchy};
 pub(crate) use criu_conf::{ANNOTATION, CriuConf, SECOND_WAY};
 #[cfg(test)]
 pub(crate) use files::Named;
-pub(crate) use files::{Note, Plan, Proof, Stage};
-pub(crate) use script::{LINK, is_script, main};
+pub(crate) use files::{Note, Place, Plan, Proof, Stage};
+pub(crate) use script::{LINK, is_script, main, moved};
 pub(crate) use tree::{kill, named};

@@ -82,6 +82,7 @@ fn begin(folder: &Path) -> Result<(), ScriptError> {
         stage: Stage::Begun,
         cgroup: is_containers.then(|| own.path().to_owned()),
         criu,
+        init: None,
         oom_group,
     };
     proof.write(folder)?;
@@ -115,6 +116,16 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
             container.path().display()
         )));
     }
+    if let Some(place) = plan
+        .place
+        .as_ref()
+        .filter(|place| !place.holds(container.path()))
+    {
+        return Err(ScriptError::Wrong(format!(
+            "The runtime restores it in {} and would move it to {place} when it is frozen, which lets it run: a held restore needs another runtime",
+            container.path().display()
+        )));
+    }
     for pid in [pid, getpid()] {
         refuge.take(pid)?;
         let now = Cgroup::of(&plan.hierarchy, pid)?;
@@ -125,6 +136,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
             )));
         }
     }
+    aside(&plan, &container, init)?;
     whole(&plan, &container, init)?;
     if !again {
         let first = named(init).ok_or_else(ended)?;
@@ -140,6 +152,7 @@ fn prove(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
         stage: Stage::Proven,
         cgroup: Some(container.path().to_owned()),
         criu,
+        init: None,
         oom_group,
     };
     Ok(proof.write(folder)?)
@@ -185,6 +198,7 @@ fn freeze(folder: &Path, init: Option<Pid>) -> Result<(), ScriptError> {
     whole(&plan, &container, init)?;
     let proof = Proof {
         stage: Stage::Frozen,
+        init: Some(named(init).ok_or_else(ended)?),
         ..proof
     };
     Ok(proof.write(folder)?)
@@ -194,16 +208,46 @@ fn ended() -> ScriptError {
     ScriptError::Wrong("The restored processes have ended".to_owned())
 }
 
+/// What the runtime has put into the container's cgroup for itself goes out of it, or the runtime waits for ever for somebody
+/// who is frozen: under systemd crun has a process there that stands for the container until that is restored.
+fn aside(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
+    let tree = tree(init).map_err(ScriptError::Processes)?;
+    let own = container.processes()?;
+    let others = own.into_iter().filter(|pid| !tree.contains(pid));
+    // Nobody else's.
+    let others: Vec<Pid> = others
+        .filter(|pid| chain(*pid, plan.wrapper).is_some())
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let beside = container.aside();
+    let beside = beside.ok_or_else(|| ScriptError::Wrong("There is no other cgroup".to_owned()))?;
+    beside.make()?;
+    for pid in others {
+        beside.take(pid)?;
+    }
+    Ok(())
+}
+
 /// Checks that the whole tree is in the cgroup that is frozen.
 fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> {
+    match strays(&plan.hierarchy, container, init)? {
+        None => Ok(()),
+        Some(reason) => Err(ScriptError::Wrong(reason)),
+    }
+}
+
+/// Why not the whole tree is in this cgroup, if it is not.
+fn strays(hierarchy: &Path, container: &Cgroup, init: Pid) -> Result<Option<String>, ScriptError> {
     let tree = tree(init).map_err(ScriptError::Processes)?;
     if tree.is_empty() {
         return Err(ended());
     }
     for pid in tree {
-        let own = Cgroup::of(&plan.hierarchy, pid)?;
+        let own = Cgroup::of(hierarchy, pid)?;
         if !container.contains(&own) {
-            return Err(ScriptError::Wrong(format!(
+            return Ok(Some(format!(
                 "Process {} is in {}, outside of {}",
                 pid.as_raw_nonzero(),
                 own.path().display(),
@@ -211,7 +255,16 @@ fn whole(plan: &Plan, container: &Cgroup, init: Pid) -> Result<(), ScriptError> 
             )));
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+/// The same when the runtime has ended, which may have moved them: why they are not all where they were frozen.
+pub(crate) fn moved(folder: &Path, container: &Cgroup, init: Named) -> Option<String> {
+    let still = || -> Result<Option<String>, ScriptError> {
+        let pid = Pid::from_raw(init.pid).filter(|pid| named(*pid) == Some(init));
+        strays(&plan(folder)?.hierarchy, container, pid.ok_or_else(ended)?)
+    };
+    still().unwrap_or_else(|error| Some(causes(&error)))
 }
 
 /// Whether this program was started as the script.

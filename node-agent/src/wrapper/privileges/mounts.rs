@@ -18,6 +18,10 @@ const HARMLESS: [&str; 7] = [
 /// What runtimes hide files behind.
 const NOTHING: &str = "/dev/null";
 
+/// Name of the folder behind which newer versions of crun (1.28) hide folders: an empty one of its own, where others mount
+/// an empty tmpfs.
+const EMPTY_FOLDER: &str = ".empty-directory";
+
 /// What is mounted beyond that, each in words.
 pub(super) fn excess(granted: &Granted, mounts: &[Mount]) -> Vec<String> {
     // File systems of which a mount is granted may be seen in other places too: parts of /proc that are read-only, masks.
@@ -38,7 +42,7 @@ fn fits(granted: &Granted, mount: &Mount, own: &HashSet<u32>) -> bool {
     }
     if mount.is_external {
         let key = mount.external.as_deref().unwrap_or(&mount.place);
-        return key == NOTHING || is_place(granted, key);
+        return key == NOTHING || is_place(granted, key) || is_mask_of_crun(granted, mount, key);
     }
     let FileSystem::Named(name) = &mount.kind else {
         return own.contains(&mount.device);
@@ -66,6 +70,14 @@ fn is_granted(granted: &Granted, mount: &Mount) -> bool {
 fn is_place(granted: &Granted, path: &str) -> bool {
     let path = plain(path);
     granted.mounts.contains_key(&path) || granted.masked.contains(&path)
+}
+
+/// The folder is the runtime's, whatever the images say of it: CRIU takes it from where the runtime tells it.
+fn is_mask_of_crun(granted: &Granted, mount: &Mount, key: &str) -> bool {
+    let is_empty_folder = Path::new(key)
+        .file_name()
+        .is_some_and(|name| name == EMPTY_FOLDER);
+    is_empty_folder && granted.masked.contains(&plain(&mount.place))
 }
 
 /// The root file system is given by the runtime, whatever the images say of it.
@@ -147,6 +159,7 @@ mod tests {
             outside(Some("/data"), "/data"),
             outside(Some("/dev/null"), "/proc/keys"),
             outside(None, "/data"),
+            outside(Some("/run/crun/.empty-directory"), "/sys/firmware"),
         ]
     }
 
@@ -173,6 +186,15 @@ mod tests {
             (mount("proc", 2, "/../../..", "/proc/x"), "/proc/x"),
             (mount("proc", 2, "/", "/a/../../host"), "/host"),
             (outside(Some("/etc"), "/data"), "/etc"),
+            (outside(Some("/etc"), "/sys/firmware"), "/etc"),
+            (
+                outside(Some("/run/crun/.empty-directory"), "/host"),
+                "/host",
+            ),
+            (
+                outside(Some("/run/.empty-directory/.."), "/sys/firmware"),
+                "..",
+            ),
             (plugin, "/host"),
             (other, "/host"),
         ];

@@ -9,6 +9,7 @@ use super::tool::{
 };
 use crate::case::{Case, Lab};
 use crate::cases::agent::tool::{Agent, case};
+use crate::cases::systemd::reload;
 use crate::containers::{Contents, Pod, PodOptions};
 
 pub(crate) const CASES: &[Case] = &[
@@ -32,6 +33,10 @@ fn kept(lab: &mut Lab) -> Result<()> {
     stored(&agent, &pod, "--keep-frozen")?;
     ensure!(pod.is_frozen()?, "the pod runs");
     let since = written(&data);
+    reload()?;
+    // A kubelet does this to its containers whenever it likes.
+    let id = pod.id("writers");
+    pod.runtime(&["update", "--cpu-share", "512", &id])?.ok()?;
     write_nothing_more(&data, &since)?;
     let journal = agent.journal()?;
     ensure!(

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::super::agent::tool::{Agent, case as long_case, until};
 use super::super::round_trip::OTHER;
+use super::super::systemd::reload;
 use super::pod_tool::{Dumped, Machine, Spec, decide, while_it_could_run};
 use crate::case::{Case, Lab};
 use crate::containers::{PluginForAll, Pod};
@@ -99,6 +100,11 @@ fn at_one_instant(lab: &mut Lab) -> Result<()> {
         .is(1)?
         .says(&["container side", "not there yet"])?;
     spec.side(&mut pod)?;
+    reload()?;
+    // A kubelet does this to its containers whenever it likes.
+    let side = pod.id("side");
+    pod.runtime(&["update", "--cpu-share", "512", &side])?
+        .ok()?;
     while_it_could_run();
     dumped.has_not_run(&pod)?;
     agent
@@ -109,7 +115,7 @@ fn at_one_instant(lab: &mut Lab) -> Result<()> {
     // Killed for want of memory, or by the kubelet: made again, and held again. Its volume is not filled twice.
     let once = pod.volume("scratch").join("once");
     fs::remove_file(&once).context("the volume was not filled")?;
-    fs::write(pod.cgroup().join(pod.id("side")).join("cgroup.kill"), "1")?;
+    fs::write(pod.container_cgroup("side").join("cgroup.kill"), "1")?;
     pod.remove("side")?;
     agent
         .run(&thaw)?

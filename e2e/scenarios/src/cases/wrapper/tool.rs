@@ -42,13 +42,18 @@ pub(super) struct Wrapper {
 
 impl Wrapper {
     pub(super) fn new(lab: &mut Lab) -> Result<Self> {
-        need("runc")?;
+        Self::around(lab, "runc")
+    }
+
+    /// Around this runtime.
+    pub(super) fn around(lab: &mut Lab, runtime: &'static str) -> Result<Self> {
+        need(runtime)?;
         let (folder, scratch) = (lab.folder("state")?, lab.folder("wrapper")?);
         Ok(Self {
             folder,
             run_folder: lab.folder("run")?,
             log: scratch.join("log.json"),
-            runtime: PathBuf::from("runc"),
+            runtime: PathBuf::from(runtime),
         })
     }
 

@@ -17,7 +17,6 @@ pub(super) enum Kind {
 
 pub(super) fn spec(pod: &Pod, contents: &Contents<'_>, kind: Kind) -> Result<Value> {
     let mut spec = config(contents.command, contents.devices);
-    let id = pod.id(contents.name);
     let kind_name = match kind {
         Kind::Sandbox => "sandbox",
         Kind::Container => "container",
@@ -37,7 +36,7 @@ pub(super) fn spec(pod: &Pod, contents: &Contents<'_>, kind: Kind) -> Result<Val
         annotations[name] = json!(value);
     }
     spec["annotations"] = annotations;
-    spec["linux"]["cgroupsPath"] = json!(format!("/{}/{id}", pod.cgroup_path()));
+    spec["linux"]["cgroupsPath"] = json!(pod.cgroups_path(contents.name));
     if let Some(memory) = contents.memory {
         spec["linux"]["resources"]["memory"] = json!({ "limit": memory });
     }
