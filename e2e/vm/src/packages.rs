@@ -91,11 +91,12 @@ const ROCM: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
 
 /// Container engines and their runtimes, in unstable alone: no other suite has containerd 2.1. Podman asks for
 /// netavark even where a container gets no network, and crun loads libcriu only when it checkpoints.
-/// Whoever talks to servers wants to know whom to trust.
-const CONTAINERS: [&str; 8] = [
+/// containerd gives pods their network by the plugins of CNI. Whoever talks to servers wants to know whom to trust.
+const CONTAINERS: [&str; 9] = [
     "ca-certificates",
     "conmon",
     "containerd",
+    "containernetworking-plugins",
     "crun",
     "libcriu2",
     "netavark",

@@ -3,8 +3,8 @@
 mod carry;
 mod containers;
 mod crashes;
-mod daemon;
-mod engines;
+pub(crate) mod daemon;
+pub(crate) mod engines;
 mod failures;
 mod freeze_speed;
 mod holding;

@@ -2,13 +2,13 @@
 
 mod crashes;
 mod holds;
-mod pod_tool;
+pub(crate) mod pod_tool;
 mod pods;
 pub(crate) mod reboot;
 mod refusals;
 mod restores;
 mod there_and_back;
-mod tool;
+pub(crate) mod tool;
 
 use crate::case::Case;
 

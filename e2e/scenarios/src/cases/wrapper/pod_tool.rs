@@ -23,13 +23,13 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 ";
 
 /// Files with the keys of whoever signs.
-pub(super) struct Keys {
-    pub(super) sign: String,
-    pub(super) trust: String,
+pub(crate) struct Keys {
+    pub(crate) sign: String,
+    pub(crate) trust: String,
 }
 
 impl Keys {
-    pub(super) fn new(lab: &mut Lab) -> Result<Self> {
+    pub(crate) fn new(lab: &mut Lab) -> Result<Self> {
         let folder = lab.folder("keys")?;
         let write = |name: &str, text: &str| -> Result<String> {
             let file = folder.join(name);
@@ -44,7 +44,7 @@ impl Keys {
 }
 
 /// The container with a GPU.
-pub(super) const MAIN: &[&str] = &[
+pub(crate) const MAIN: &[&str] = &[
     WORKLOAD,
     "--state",
     "/work/state",
@@ -395,7 +395,7 @@ fn record(pod: &Pod) -> Value {
 }
 
 /// The words of a decision.
-pub(super) fn decide<'a>(uid: &'a str, what: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn decide<'a>(uid: &'a str, what: &[&'a str]) -> Vec<&'a str> {
     [&["decide", "--pod-uid", uid], what].concat()
 }
 
@@ -404,6 +404,6 @@ pub(super) fn text(path: &Path) -> Result<&str> {
 }
 
 /// Some time in which whoever can run does: the counter counts each second.
-pub(super) fn while_it_could_run() {
+pub(crate) fn while_it_could_run() {
     std::thread::sleep(std::time::Duration::from_secs(3));
 }
