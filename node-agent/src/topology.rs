@@ -8,10 +8,12 @@ mod load;
 mod ranges;
 mod report;
 mod show;
+mod together;
 
 use clap::Subcommand;
 
-pub(crate) use self::fit::{Fit, Place, fit, fit_some, has_gpus, place};
+pub(crate) use self::fit::{Fit, Place, fit, has_gpus, place};
+pub(crate) use self::together::{Together, fit_together};
 use crate::cli::Answer;
 use crate::error::Error;
 

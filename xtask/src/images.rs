@@ -1,4 +1,4 @@
-//! `cargo xtask images`: builds every image; shows or cleans the cache.
+//! `cargo xtask images`: builds every image and what else machines need from outside; shows or cleans the cache.
 
 use anyhow::{Context, Result};
 use rocferry_vm::{Cache, Lab, Userland};
@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         lab.cache().forget(name)?;
     }
     lab.prepare(&Userland::ALL)?;
+    lab.crictl()?;
     eprintln!(
         "[images] all there after {:.0} s, in {}",
         begun.elapsed().as_secs_f64(),

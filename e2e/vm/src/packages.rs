@@ -90,11 +90,13 @@ const COMMON: [&str; 13] = [
 const ROCM: [&str; 2] = ["libhsa-runtime64-1", "rocminfo"];
 
 /// Container engines and their runtimes, in unstable alone: no other suite has containerd 2.1. Podman asks for
-/// netavark even where a container gets no network. Whoever talks to servers wants to know whom to trust.
-const CONTAINERS: [&str; 6] = [
+/// netavark even where a container gets no network. containerd gives pods their network by the plugins of CNI. Whoever talks
+/// to servers wants to know whom to trust.
+const CONTAINERS: [&str; 7] = [
     "ca-certificates",
     "conmon",
     "containerd",
+    "containernetworking-plugins",
     "netavark",
     "podman",
     "runc",

@@ -1,5 +1,6 @@
 //! `rocferry-agent prepare`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use crate::preflight::{self, Finding};
 use crate::restore::dumped_tcp;
 use crate::runtime::{self, RuntimeKind};
 use crate::ticket::{AfterUse, ContainerName, InvalidName, Key, PodUid, Tcp, TicketFolder};
-use crate::topology::{self, Fit};
+use crate::topology::{self, Together};
 
 /// Annotation that names the container.
 const CONTAINER: &str = "io.kubernetes.cri.container-name";
@@ -109,6 +110,8 @@ impl From<OnRestart> for AfterUse {
 struct Report {
     checkpoint: String,
     containers: Vec<String>,
+    /// Render minors of GPUs that would do, no GPU for two; the container may be given others.
+    gpus: BTreeMap<String, Vec<u32>>,
     findings: Vec<Finding>,
     bytes: u64,
     fetched_bytes: u64,
@@ -233,15 +236,7 @@ impl Args {
             }
         }
         let (checks, _) = Checks::from_env_lookup(std::env::var_os::<&str>);
-        for draft in &drafts {
-            let fit = topology::fit_some(&draft.ticket.images, Path::new("live"), checks)?;
-            if let Fit::No(reasons) = fit {
-                let line = |reason| format!("Container {}: {reason}", draft.was);
-                let lines = reasons.into_iter().map(line);
-                let refusals = lines.map(|line| Finding::refusal("topology", line));
-                report.findings.extend(refusals);
-            }
-        }
+        self.plan(&drafts, checks, report)?;
         if report.is_refused() {
             return Ok(());
         }
@@ -259,6 +254,41 @@ impl Args {
         restores.write(&prepared)?;
         let names = prepared.containers.iter();
         report.containers = names.map(|one| one.name.to_string()).collect();
+        Ok(())
+    }
+
+    /// Chooses GPUs for all of them at once. Who gives them out chooses as it likes; the wrapper looks at what it was.
+    fn plan(&self, drafts: &[Draft], checks: Checks, report: &mut Report) -> Result<(), Error> {
+        let images: Vec<&Path> = drafts
+            .iter()
+            .map(|one| one.ticket.images.as_path())
+            .collect();
+        match topology::fit_together(&images, Path::new("live"), checks)? {
+            Together::On(gpus) => {
+                let each = drafts.iter().zip(gpus);
+                report.gpus = each
+                    .map(|(draft, gpus)| {
+                        let name = self.new_name(&draft.was).to_string();
+                        let minors = gpus.iter().map(|minor| minor.get());
+                        (name, minors.collect())
+                    })
+                    .collect();
+            }
+            Together::Nowhere(reasons) => {
+                let refusals = reasons.into_iter().map(|(at, reason)| {
+                    let text = match at.and_then(|at| drafts.get(at)) {
+                        Some(draft) => format!("Container {}: {reason}", draft.was),
+                        None => reason,
+                    };
+                    Finding::refusal("topology", text)
+                });
+                report.findings.extend(refusals);
+            }
+            Together::Open => report.findings.push(Finding::note(
+                "topology",
+                "Each container finds GPUs here; whether all of them do at once was not found out",
+            )),
+        }
         Ok(())
     }
 

@@ -60,11 +60,6 @@ pub(crate) fn fit(
     Ok(decide(images, machine, sees, checks, Mode::All)?.into())
 }
 
-/// Is there a way to give a container of this machine GPUs that fit?
-pub(crate) fn fit_some(images: &Path, machine: &Path, checks: Checks) -> Result<Fit, Error> {
-    Ok(decide(images, machine, |_| true, checks, Mode::Subset)?.into())
-}
-
 enum Decided {
     NoGpus,
     /// Render nodes of the GPUs, and how many the machine has.

@@ -29,6 +29,7 @@ mod hold;
 mod identity;
 mod leash;
 mod mounts;
+mod orphans;
 mod own_config;
 mod place;
 mod privileges;

@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use super::error::WrapperError;
 use super::flags::Family;
 use super::leash;
+use super::orphans::Watch;
 use super::settings::FILE;
 
 /// The runtime that does the work.
@@ -74,6 +75,21 @@ impl Runtime {
         let mut command = leash::command(&self.program, words)?;
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.status().map_err(|source| self.cannot_start(source))
+    }
+
+    /// The same for a restore: nothing of a CRIU that is killed keeps it waiting.
+    pub(crate) fn restore(
+        &self,
+        words: &[OsString],
+        environment: &[(OsString, OsString)],
+    ) -> Result<ExitStatus, WrapperError> {
+        let mut command = leash::command(&self.program, words)?;
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut child = command
+            .spawn()
+            .map_err(|source| self.cannot_start(source))?;
+        let _watch = Watch::over(child.id());
+        child.wait().map_err(|source| self.cannot_start(source))
     }
 
     /// What it prints. Its own messages go nowhere: the caller's belong to the container.

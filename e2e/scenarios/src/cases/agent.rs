@@ -3,7 +3,7 @@
 mod carry;
 mod containers;
 mod crashes;
-mod daemon;
+pub(crate) mod daemon;
 pub(crate) mod engines;
 mod failures;
 mod freeze_speed;

@@ -6,6 +6,7 @@ mod clocks;
 mod compat;
 mod containers;
 mod corner_cases;
+mod cri;
 mod damage;
 pub(crate) mod defects;
 mod failures;
@@ -67,6 +68,7 @@ pub(crate) fn all() -> Vec<Case> {
         agent::GROUPS.concat(),
         wrapper::GROUPS.concat(),
         pod::GROUPS.concat(),
+        cri::GROUPS.concat(),
     ]
     .concat();
     all.extend(systemd::cases(&all));

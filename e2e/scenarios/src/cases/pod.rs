@@ -7,7 +7,7 @@ mod made;
 mod refused;
 mod server;
 mod together;
-mod tool;
+pub(crate) mod tool;
 
 use crate::case::Case;
 

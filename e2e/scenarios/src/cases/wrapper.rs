@@ -9,7 +9,7 @@ pub(crate) mod reboot;
 mod refusals;
 mod restores;
 pub(crate) mod there_and_back;
-mod tool;
+pub(crate) mod tool;
 
 use crate::case::Case;
 

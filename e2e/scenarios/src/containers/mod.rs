@@ -5,6 +5,7 @@
 
 mod command;
 mod containerd;
+mod cri;
 mod devices;
 mod plugin;
 mod pod;
@@ -15,6 +16,7 @@ mod runc;
 
 pub(crate) use command::{Ran, run};
 pub(crate) use containerd::Containerd;
+pub(crate) use cri::{Client, Cri, CriOptions, CriPod, CriSettings};
 pub(crate) use devices::Device;
 pub(crate) use plugin::PluginForAll;
 pub(crate) use pod::{Contents, Options as PodOptions, Pod, Volume};

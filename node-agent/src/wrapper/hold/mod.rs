@@ -26,8 +26,6 @@ mod tree;
 
 pub(crate) use cgroup::{Cgroup, CgroupError, hierarchy};
 pub(crate) use criu_conf::{ANNOTATION, CriuConf, SECOND_WAY};
-#[cfg(test)]
-pub(crate) use files::Named;
-pub(crate) use files::{Note, Place, Plan, Proof, Stage};
+pub(crate) use files::{Named, Note, Place, Plan, Proof, Stage};
 pub(crate) use script::{LINK, is_script, main, moved};
 pub(crate) use tree::{kill, named};

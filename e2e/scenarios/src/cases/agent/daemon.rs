@@ -17,11 +17,17 @@ pub(crate) const CASES: &[Case] = &[case("agent/the_daemon_takes_over", 300, tak
 const ADDRESS: &str = "127.0.0.1:9559";
 
 /// A running daemon, killed when dropped.
-struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    fn start(agent: &Agent) -> Result<Self> {
+    pub(crate) fn start(agent: &Agent) -> Result<Self> {
+        Self::start_with(agent, &[])
+    }
+
+    /// With more arguments.
+    pub(crate) fn start_with(agent: &Agent, more: &[&str]) -> Result<Self> {
         let words = ["serve", "--interval", "1s", "--listen", ADDRESS];
+        let words = [&words[..], more].concat();
         let daemon = Self(agent.start(&words)?);
         until("the daemon is ready", || {
             Ok(get("/readyz").is_ok_and(|text| text.ends_with("ok\n")))
@@ -30,7 +36,7 @@ impl Daemon {
     }
 
     /// It ends when it is told to, and well.
-    fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.0.id())?).context("no pid")?;
         kill_process(pid, Signal::TERM)?;
         let status = self.0.wait()?;

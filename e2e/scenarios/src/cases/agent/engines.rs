@@ -11,7 +11,7 @@ use super::tool::{Agent, case, nobody_runs};
 use crate::case::{Case, Lab};
 use crate::cases::containers::COMMAND;
 use crate::cases::round_trip::OTHER;
-use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runtime, run};
+use crate::containers::{Bundle, Device, PluginForAll, Podman, Resident, Runtime, Traces, run};
 
 pub(crate) const CASES: &[Case] = &[
     case("agent/podman_there_and_back_with_crun", 1800, |lab| {
@@ -149,7 +149,7 @@ fn environment(podman: &Podman, name: &str) -> Result<Vec<String>> {
 }
 
 /// Deletes what was restored into the bundle, when dropped.
-struct Restored(&'static str);
+pub(crate) struct Restored(pub(crate) &'static str);
 
 impl Drop for Restored {
     fn drop(&mut self) {
@@ -222,9 +222,16 @@ fn archive(lab: &mut Lab) -> Result<()> {
     let report: Value = agent.run(&words)?.is(0)?.json()?;
     let pid = i32::try_from(report["pid"].as_i64().context("no pid")?)?;
     let resident = Resident::in_root(pid, &bundle.root())?;
-    // All is as it was but for the pipes to conmon, which is not there.
+    is_as_but_for_pipes(&resident, &traces)?;
+    resident.workload.advances()?;
+    agent.is_idle()?;
+    lab.no_stray_access()
+}
+
+/// All is as it was but for the pipes to its engine, which is not there.
+pub(crate) fn is_as_but_for_pipes(resident: &Resident, traces: &Traces) -> Result<()> {
     let proof = resident
-        .is_as(&traces)
+        .is_as(traces)
         .err()
         .context("it has pipes to nobody")?;
     let proof = format!("{proof:#}");
@@ -233,13 +240,11 @@ fn archive(lab: &mut Lab) -> Result<()> {
         proof.contains("fail: ") && failures.all(|line| line.ends_with("is /dev/null, was pipe:*")),
         "{proof}"
     );
-    resident.workload.advances()?;
-    agent.is_idle()?;
-    lab.no_stray_access()
+    Ok(())
 }
 
 /// What an administrator writes who trusts whoever makes archives here.
-fn settings(scratch: &Path) -> Result<PathBuf> {
+pub(crate) fn settings(scratch: &Path) -> Result<PathBuf> {
     let path = scratch.join("agent.json");
     fs::write(&path, "{\"unsignedArchives\": true}")?;
     Ok(path)

@@ -93,6 +93,11 @@ impl Agent {
         })
     }
 
+    /// URL of its store.
+    pub(crate) fn store(&self) -> &str {
+        &self.store
+    }
+
     /// With its own state somewhere else.
     pub(crate) fn with_state(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.state);

@@ -11,22 +11,22 @@ use crate::cases::agent::tool::{Agent, Ended};
 use crate::containers::{Contents, Pod, run};
 
 /// `checkpoint` of a pod.
-pub(super) fn checkpoint<'a>(pod: &'a Pod, after: &'a str) -> [&'a str; 5] {
+pub(crate) fn checkpoint<'a>(pod: &'a Pod, after: &'a str) -> [&'a str; 5] {
     ["checkpoint", "--pod", &pod.uid, "--json", after]
 }
 
 /// Checkpoints a pod, and says what came of it.
-pub(super) fn stored(agent: &Agent, pod: &Pod, after: &str) -> Result<Value> {
+pub(crate) fn stored(agent: &Agent, pod: &Pod, after: &str) -> Result<Value> {
     agent.run(&checkpoint(pod, after))?.is(0)?.json()
 }
 
 /// Id of the checkpoint in a report.
-pub(super) fn id(report: &Value) -> Result<String> {
+pub(crate) fn id(report: &Value) -> Result<String> {
     Ok(report["id"].as_str().context("no id")?.to_owned())
 }
 
 /// A container of a shell script. Nothing in these scripts may make processes once they run.
-pub(super) fn shell(pod: &mut Pod, name: &str, script: &str, more: Contents<'_>) -> Result<i32> {
+pub(crate) fn shell(pod: &mut Pod, name: &str, script: &str, more: Contents<'_>) -> Result<i32> {
     let command = ["/bin/sh", "-c", script];
     pod.run(&Contents {
         name,
@@ -36,10 +36,10 @@ pub(super) fn shell(pod: &mut Pod, name: &str, script: &str, more: Contents<'_>)
 }
 
 /// Contents to be completed by [`shell`].
-pub(super) const NOTHING: Contents<'static> = Contents::new("", &[]);
+pub(crate) const NOTHING: Contents<'static> = Contents::new("", &[]);
 
 /// The files of a checkpoint, with all archives in it unpacked beside themselves (`x.tar` into `x`).
-pub(super) fn pulled(agent: &Agent, lab: &mut Lab, id: &str) -> Result<PathBuf> {
+pub(crate) fn pulled(agent: &Agent, lab: &mut Lab, id: &str) -> Result<PathBuf> {
     let dir = lab.folder("pulled")?;
     let path = dir.to_str().context("path")?;
     agent.run(&["image", "pull", id, path])?.is(0)?;
@@ -61,16 +61,16 @@ pub(super) fn pulled(agent: &Agent, lab: &mut Lab, id: &str) -> Result<PathBuf> 
 }
 
 /// Eight programs that each append numbers to a file of their own, without end.
-pub(super) const WRITERS: &str = "for k in 1 2 3 4 5 6 7 8; do ( n=0; while :; do n=$((n+1)); echo $n >> /data/$k; done ) & done; wait";
+pub(crate) const WRITERS: &str = "for k in 1 2 3 4 5 6 7 8; do ( n=0; while :; do n=$((n+1)); echo $n >> /data/$k; done ) & done; wait";
 
 /// How much they have written so far.
-pub(super) fn written(data: &Path) -> Vec<u64> {
+pub(crate) fn written(data: &Path) -> Vec<u64> {
     let size = |k: u32| fs::metadata(data.join(k.to_string())).map_or(0, |meta| meta.len());
     (1..=8).map(size).collect()
 }
 
 /// All of them write on.
-pub(super) fn write_on(data: &Path) -> Result<()> {
+pub(crate) fn write_on(data: &Path) -> Result<()> {
     let before = written(data);
     crate::cases::agent::tool::until("eight writers that write", || {
         let now = written(data);
@@ -79,7 +79,7 @@ pub(super) fn write_on(data: &Path) -> Result<()> {
 }
 
 /// None of them writes for a while.
-pub(super) fn write_nothing_more(data: &Path, since: &[u64]) -> Result<()> {
+pub(crate) fn write_nothing_more(data: &Path, since: &[u64]) -> Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let now = written(data);
     ensure!(now == since, "they wrote on: {since:?}, then {now:?}");
@@ -87,7 +87,7 @@ pub(super) fn write_nothing_more(data: &Path, since: &[u64]) -> Result<()> {
 }
 
 /// A finding of this kind is in a report.
-pub(super) fn finds(ended: &Ended, about: &str, words: &[&str]) -> Result<()> {
+pub(crate) fn finds(ended: &Ended, about: &str, words: &[&str]) -> Result<()> {
     let report = ended.json()?;
     let findings = report["findings"].as_array().context("no findings")?;
     let found = findings.iter().find(|finding| finding["about"] == about);

@@ -202,7 +202,7 @@ impl Wrapper {
 }
 
 /// How far the workload in this root file system has come.
-pub(super) fn iterations(root: &Path) -> Result<u64> {
+pub(crate) fn iterations(root: &Path) -> Result<u64> {
     let text = fs::read_to_string(root.join("work/state"))?;
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix("iterations"));
