@@ -102,7 +102,11 @@ impl Pair {
         let folder = |name: &str| tree.join("containers").join(name);
         for name in NAMES {
             let log = fs::read_to_string(folder(name).join("container.log"))?;
-            ensure!(log.contains(said), "{name}'s log is not kept: {log}");
+            ensure!(
+                log.contains(said),
+                "{name}'s log is not kept: {log:?}, and was {:?}",
+                fs::read_to_string(self.pod.log(name))
+            );
         }
         let come = |name: &str| iterations(&folder(name).join("rootfs-diff"));
         Ok((id, [come(NAMES[0])?, come(NAMES[1])?]))
