@@ -160,7 +160,13 @@ mod tests {
             .expect("started")
     }
 
+    /// One after the other: to each the other's processes would be of this runtime too.
     #[test]
+    fn only_what_a_killed_criu_leaves_ends() {
+        what_belongs_to_somebody_stays();
+        what_a_killed_criu_leaves_ends();
+    }
+
     fn what_a_killed_criu_leaves_ends() {
         let dir = tempfile::tempdir().expect("folder");
         let mut dead = with_child(dir.path(), "kill -9 $$");
@@ -172,7 +178,6 @@ mod tests {
         dead.wait().expect("waited for");
     }
 
-    #[test]
     fn what_belongs_to_somebody_stays() {
         let dir = tempfile::tempdir().expect("folder");
         let mut alive = with_child(dir.path(), "wait");
