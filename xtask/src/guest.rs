@@ -27,13 +27,14 @@ impl Programs {
     }
 
     /// The same, and what tests it: the conformance test, the scenarios, and the node agent's programs that some of
-    /// them run.
+    /// them run; and the client of CRI.
     pub(crate) fn build(lab: &Lab) -> Result<Self> {
         let conformance = lab.c_program(&source_root().join("e2e/conformance"), "conformance")?;
         let scenarios = lab.scenarios()?;
         let mut programs = Self::core(lab)?
             .with(conformance, "conformance")
-            .with(scenarios, "scenarios");
+            .with(scenarios, "scenarios")
+            .with(lab.crictl()?, "crictl");
         for name in ["rocferry-agent", "rocferry-hook", "rocferry-runc"] {
             programs = programs.with(lab.agent(name)?, name);
         }

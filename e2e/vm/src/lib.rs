@@ -21,10 +21,12 @@
 
 mod cache;
 mod cprog;
+mod cri_tools;
 mod disk;
 mod error;
 mod fingerprint;
 mod frame;
+mod go;
 mod guest_rust;
 mod host;
 mod images;
@@ -44,6 +46,7 @@ mod vm;
 
 pub use cache::{Cache, EntryInfo};
 pub use error::VmError;
+pub use go::GoModule;
 pub use host::require_zstd;
 pub use images::{Kernel, Lab};
 pub use net::Net;

@@ -3,29 +3,27 @@
 //! are there.
 
 use crate::cache::Cache;
-use crate::fingerprint::Fingerprint;
+use crate::go::GoModule;
 use crate::images::extracted;
-use crate::progress::Progress;
-use crate::{leash, packages, rundir};
+use crate::{packages, rundir};
 use anyhow::{Context, Result};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 mod certificate;
 mod running;
 
 pub use running::{Registry, RegistryOptions, S3Server};
 
-/// The S3 server's module, its version, and the program in it.
-const VERSITYGW: [&str; 3] = [
-    "github.com/versity/versitygw",
-    "v1.8.0",
-    "github.com/versity/versitygw/cmd/versitygw",
-];
-
-/// The Go that it needs at least.
-const GO: &str = "1.26.0";
+/// The S3 server.
+const VERSITYGW: GoModule = GoModule {
+    name: "versitygw",
+    module: "github.com/versity/versitygw",
+    version: "v1.8.0",
+    go: "1.26.0",
+    programs: &[("versitygw", "github.com/versity/versitygw/cmd/versitygw")],
+    variables: &[],
+    staging: None,
+};
 
 /// What helps where there is no network.
 const ONCE: &str = "`cargo xtask servers build` keeps both for machines without a network";
@@ -76,76 +74,7 @@ impl Servers {
     /// # Errors
     /// When there is no Go that is new enough, or the module proxy cannot be reached.
     pub fn s3_program(&self) -> Result<PathBuf> {
-        let key = VERSITYGW
-            .iter()
-            .fold(Fingerprint::new("versitygw 1"), |key, part| key.part(part))
-            .key();
-        let dir = self
-            .cache
-            .entry("versitygw", &key, build_versitygw)
-            .with_context(|| {
-                format!("versitygw comes from the Go module proxy (GOPROXY) and is built with Go {GO} or newer; {ONCE}")
-            })?;
+        let dir = VERSITYGW.built(&self.cache).context(ONCE)?;
         Ok(dir.join("versitygw"))
     }
-}
-
-/// A module of our own that names the program, so that its own list of dependencies decides the versions.
-fn build_versitygw(dir: &Path, progress: &Progress) -> Result<()> {
-    let [module, version, program] = VERSITYGW;
-    let work = dir.join("work");
-    fs::create_dir(&work)?;
-    fs::write(work.join("go.mod"), format!("module servers\n\ngo {GO}\n"))?;
-    fs::write(
-        work.join("tools.go"),
-        format!("//go:build tools\n\npackage tools\n\nimport _ \"{program}\"\n"),
-    )?;
-    let go = go_program()?;
-    let run = |doing: &str, args: &[&str]| {
-        let mut command = leash::leashed(&go);
-        command.args(args).current_dir(&work);
-        command.env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
-        progress.step(doing, || progress.run(doing, command))
-    };
-    run(
-        "fetching its source",
-        &["get", &format!("{module}@{version}")],
-    )?;
-    let out = dir.join("versitygw");
-    let out = out.to_str().context("Cache folder is no UTF-8")?;
-    run(
-        "compiling",
-        &[
-            "build",
-            "-trimpath",
-            "-ldflags",
-            "-s -w",
-            "-o",
-            out,
-            program,
-        ],
-    )?;
-    fs::remove_dir_all(&work)?;
-    Ok(())
-}
-
-/// `go` of the search path, else where its own installer puts it.
-fn go_program() -> Result<PathBuf> {
-    let installed = Path::new("/usr/local/go/bin/go");
-    let found = |path: &Path| {
-        Command::new(path)
-            .arg("version")
-            .output()
-            .is_ok_and(|out| out.status.success())
-    };
-    [Path::new("go"), installed]
-        .into_iter()
-        .find(|path| found(path))
-        .map(Path::to_path_buf)
-        .with_context(|| {
-            format!(
-                "No Go {GO} or newer: neither in PATH nor {}",
-                installed.display()
-            )
-        })
 }
