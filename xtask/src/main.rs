@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cluster;
 mod crds;
 mod demo;
 mod fuzz;
@@ -35,6 +36,8 @@ enum Verb {
     Demo(demo::Args),
     /// Measure.
     Bench(bench::Args),
+    /// Start a Kubernetes control plane to try things on, or build its programs.
+    Cluster(cluster::Args),
     /// Write the definitions of the API (crds/*.yaml) and their reference (docs/api.md).
     Crds(crds::Args),
     /// Feed a parser with mutated inputs until it fails.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Cluster(args) => cluster::run(&args),
         Verb::Crds(args) => crds::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Mutants(args) => mutants::run(&args),

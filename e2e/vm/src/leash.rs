@@ -46,8 +46,12 @@ pub(crate) fn contained(program: impl AsRef<OsStr>, map_root: bool) -> Command {
 
 type Request = (Command, Sender<std::io::Result<Child>>);
 
-/// Starts `command` from the thread that lives as long as the process.
-pub(crate) fn spawn(command: Command) -> Result<Child> {
+/// Starts `command` from a thread that lives as long as the process. A command that is killed with whoever made it
+/// (those of [`crate::Net::command`]) would else end with the thread that started it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn spawn(command: Command) -> Result<Child> {
     static SPAWNER: OnceLock<Sender<Request>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (send, requests): (Sender<Request>, Receiver<Request>) = channel();

@@ -10,14 +10,19 @@ use std::time::Duration;
 /// Time in which an owner has certainly taken its lock.
 const SETTLED: Duration = Duration::from_secs(60);
 
+/// A folder for the files of something that runs. It is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct RunDir {
+pub struct RunDir {
     path: PathBuf,
     _lock: File,
 }
 
 impl RunDir {
-    pub(crate) fn new(cache: &Path, name: &str) -> Result<Self> {
+    /// Makes one whose name begins with `name`, in the cache's folder.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(cache: &Path, name: &str) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = cache
@@ -31,7 +36,14 @@ impl RunDir {
         Ok(Self { path, _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Removes the folders of those who are gone.
+    pub fn sweep(cache: &Path) {
+        sweep(cache);
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
