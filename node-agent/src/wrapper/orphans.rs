@@ -36,11 +36,9 @@ impl Watch {
         let thread = thread::spawn(move || {
             let mut looks = 0;
             while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                let processes = processes();
-                let orphans = orphans(&processes, runtime);
-                looks = if orphans.is_empty() { 0 } else { looks + 1 };
+                looks = if has_dead_criu(runtime) { looks + 1 } else { 0 };
                 if looks >= LOOKS {
-                    for orphan in orphans {
+                    for orphan in orphans(&processes(), runtime) {
                         kill(orphan);
                     }
                 }
@@ -72,6 +70,21 @@ struct Process {
     started: u64,
     ended: bool,
     is_criu: bool,
+}
+
+/// Has a CRIU of this runtime ended that was not waited for? Looks at the runtime's children alone: a node has many processes.
+fn has_dead_criu(runtime: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{runtime}/task"));
+    let threads = threads.into_iter().flatten().filter_map(Result::ok);
+    let mut lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.any(|list| {
+        let mut children = list.split_ascii_whitespace();
+        children.any(|pid| {
+            let child = pid.parse().ok().and_then(process);
+            child.is_some_and(|child| child.is_criu && child.ended)
+        })
+    })
 }
 
 /// What a CRIU of this runtime has left behind that has ended itself and is still to be waited for.
@@ -106,11 +119,12 @@ fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let pids = names.filter_map(|name| name.parse::<u32>().ok());
-    pids.filter_map(|pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        parse(pid, &stat)
-    })
-    .collect()
+    pids.filter_map(process).collect()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &stat)
 }
 
 /// The name in brackets may hold anything.

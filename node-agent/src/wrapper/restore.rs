@@ -237,7 +237,7 @@ impl Attempt<'_> {
             all.push(self.place.work().join("runtime.log").into_os_string());
         }
         all.extend_from_slice(words);
-        let status = self.context.runtime.restore(&all, &environment)?;
+        let status = self.context.runtime.run(&all, &environment)?;
         if status.success() {
             return Ok(());
         }

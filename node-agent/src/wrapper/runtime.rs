@@ -66,19 +66,9 @@ impl Runtime {
         }
     }
 
-    /// Runs it to its end with the caller's input and output, which are the container's. It does not outlive us.
+    /// Runs it to its end with the caller's input and output, which are the container's. It does not outlive us, and nothing
+    /// of a CRIU that is killed keeps it waiting.
     pub(crate) fn run(
-        &self,
-        words: &[OsString],
-        environment: &[(OsString, OsString)],
-    ) -> Result<ExitStatus, WrapperError> {
-        let mut command = leash::command(&self.program, words)?;
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        command.status().map_err(|source| self.cannot_start(source))
-    }
-
-    /// The same for a restore: nothing of a CRIU that is killed keeps it waiting.
-    pub(crate) fn restore(
         &self,
         words: &[OsString],
         environment: &[(OsString, OsString)],
