@@ -24,13 +24,24 @@ pub(crate) fn log(pod: &Pod, member: &Member) -> Option<PathBuf> {
     })
 }
 
-/// `N.log` with the highest number: one for each time that the container was started.
+/// `N.log` with the highest number that holds anything: one for each time that the container was made, and an engine leaves an
+/// empty one of a time that it was refused. If all are empty, the last.
 fn newest(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?;
     let number = |name: &str| name.strip_suffix(".log")?.parse::<u64>().ok();
     let numbers = entries.filter_map(|entry| number(entry.ok()?.file_name().to_str()?));
-    let path = folder.join(format!("{}.log", numbers.max()?));
-    is_file(&path).then_some(path)
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    let mut logs = numbers
+        .into_iter()
+        .map(|number| folder.join(format!("{number}.log")))
+        .filter(|path| is_file(path));
+    let last = logs.next()?;
+    let says = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+    if says(&last) {
+        return Some(last);
+    }
+    Some(logs.find(says).unwrap_or(last))
 }
 
 fn is_file(path: &Path) -> bool {
@@ -49,8 +60,11 @@ mod tests {
             fs::write(dir.path().join(name), "").expect("written");
         }
         assert_eq!(newest(dir.path()), Some(dir.path().join("10.log")));
+        // The later ones were refused.
+        fs::write(dir.path().join("2.log"), "said").expect("written");
+        assert_eq!(newest(dir.path()), Some(dir.path().join("2.log")));
         // A link may lead anywhere.
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("12.log")).expect("made");
-        assert_eq!(newest(dir.path()), None);
+        assert_eq!(newest(dir.path()), Some(dir.path().join("2.log")));
     }
 }
