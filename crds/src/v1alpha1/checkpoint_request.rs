@@ -20,6 +20,7 @@ use crate::words::words;
     shortname = "ckpt",
     category = "gpu-checkpoint",
     doc = "A checkpoint of a pod's containers, GPU memory and queues included, taken once.",
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.claim) || has(self.status)").message("the status of a claimed checkpoint stays"),
     selectable = ".spec.podName",
     selectable = ".spec.store",
     selectable = ".status.nodeName",
@@ -146,6 +147,7 @@ words! {
 /// How far it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(oldSelf.claim) || has(self.claim)").message("a claim is not taken back"))]
 pub struct CheckpointRequestStatus {
     /// The generation of the request that this is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -353,6 +355,12 @@ mod tests {
         accepts_update(&mine, &mine);
         refuses_update(&released, &mine, "a claim is made once");
         refuses_update(&mine, &released, "a claim is made once");
+        // What is taken away could be made again.
+        for claimed in [&mine, &released] {
+            refuses_update(&free, claimed, "a claim is not taken back");
+            refuses_update(&request(spec()), claimed, "the status of a claimed");
+        }
+        accepts_update(&request(spec()), &free);
         refuses(&with(claim(Some("move"), None)), "go together");
         refuses(&with(claim(None, Some("u-1"))), "go together");
     }

@@ -21,6 +21,7 @@ use crate::words::words;
     shortname = "rstr",
     category = "gpu-checkpoint",
     doc = "A pod made from a checkpoint on a node whose GPUs fit; with sourcePolicy Fence, a pod that moves.",
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.decision) || oldSelf.status.decision == 'Undecided' || has(self.status)").message("the status of a decided request stays"),
     selectable = ".status.nodeName",
     selectable = ".status.sourceNodeName",
     printcolumn(name = "Pod", type_ = "string", json_path = ".status.targetPod.name"),

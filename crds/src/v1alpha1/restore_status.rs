@@ -248,6 +248,12 @@ mod tests {
                     accepts_update(&decided(new), &decided(old));
                 }
             }
+            // Without it the next decision would be the first.
+            if matches!(old, Some(Committed | Aborted)) {
+                refuses_update(&with(None), &decided(old), "the status of a decided");
+            } else {
+                accepts_update(&with(None), &decided(old));
+            }
         }
     }
 

@@ -94,7 +94,7 @@ pub(super) fn refusals(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Rules about what may follow on what in a status: what was decided is not changed.
+/// Rules about what may follow on what in a status: what was decided is neither changed nor forgotten.
 fn claims(stage: &Stage, seen: &mut BTreeSet<String>) -> Result<()> {
     let mut refused = |object: &Value, change: Value, message: &str| -> Result<()> {
         let said = stage.patch(object, Some("status"), &change)?.refused();
@@ -114,6 +114,13 @@ fn claims(stage: &Stage, seen: &mut BTreeSet<String>) -> Result<()> {
         stage.apply(&object)?.ok()?;
         stage.patch(&object, Some("status"), &first)?.ok()?;
         refused(&object, claim("b"), "a claim is made once")?;
+        let none = json!({ "status": { "claim": null } });
+        refused(&object, none, "a claim is not taken back")?;
+        refused(
+            &object,
+            forgotten.clone(),
+            "the status of a claimed checkpoint stays",
+        )?;
         stage.patch(&object, Some("status"), &first)?.ok()?;
     }
     let decide = |word: &str| json!({ "status": { "decision": word } });
@@ -132,6 +139,11 @@ fn claims(stage: &Stage, seen: &mut BTreeSet<String>) -> Result<()> {
         ] {
             refused(&object, change, "a decision is made once")?;
         }
+        refused(
+            &object,
+            forgotten.clone(),
+            "the status of a decided request stays",
+        )?;
         stage.patch(&object, Some("status"), &decide(made))?.ok()?;
     }
     Ok(())
